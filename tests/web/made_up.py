@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import numpy as np
 from hipslake.sphere.pixels import order29
@@ -93,6 +93,17 @@ def catalog_answer(name: str, sky: Footprint) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def density_answer(sky: Footprint, order: int, npix: int | None = None, deeper: int = 0) -> np.ndarray:
+    """Counts of the whole sky at an order, or of a pixel at a deeper one: leaves have their rows all over."""
+    level = order + deeper
+    first = 0 if npix is None else npix << 2 * deeper
+    counts = np.zeros(12 << 2 * level if npix is None else 1 << 2 * deeper)
+    start, shift = sky.start >> 2 * (29 - level), 2 * np.maximum(level - sky.order.astype(np.int64), 0)
+    for low, wide, rows in zip(start - first, 1 << shift, sky.rows, strict=True):
+        counts[max(0, low) : max(0, low + wide)] += rows / wide
+    return counts.astype(np.uint32)
+
+
 @contextmanager
 def serving(skies: dict[str, Footprint]) -> Iterator[str]:
     """Serve the page and these skies; yields its address."""
@@ -101,13 +112,25 @@ def serving(skies: dict[str, Footprint]) -> Iterator[str]:
         answers[f"/api/catalogs/{name}"] = catalog_answer(name, sky)
         answers[f"/api/catalogs/{name}/cells"] = cells_answer(sky)
         answers[f"/api/catalogs/{name}/versions"] = []
+        answers[f"/api/catalogs/{name}/timeline"] = {
+            "versions": [],
+            "nights": [],
+            "schedule": None,
+            "last_error": None,
+        }
     encoded = {path: json.dumps(answer).encode() for path, answer in answers.items()}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = unquote(urlsplit(self.path).path)
             name = path.removeprefix("/") or "index.html"
-            if path in encoded:
+            parts = path.split("/")
+            if len(parts) > 4 and parts[4] == "density" and parts[3] in skies:
+                asked = dict(parse_qsl(urlsplit(self.path).query))
+                tile = [int(part) for part in parts[5:]] or [int(asked["order"])]
+                counts = density_answer(skies[parts[3]], *tile, **({"deeper": int(asked["deeper"])} if parts[5:] else {}))
+                self.answer(counts.astype("<u4").tobytes(), "application/octet-stream")
+            elif path in encoded:
                 self.answer(encoded[path], "application/json")
             elif (PAGE / name).is_file():
                 self.answer((PAGE / name).read_bytes(), _MEDIA[name.rpartition(".")[2]])

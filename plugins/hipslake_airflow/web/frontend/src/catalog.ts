@@ -1,72 +1,272 @@
-// One catalog: its map, its versions, columns and runs, and lines that open it elsewhere.
-import { server, type Catalog, type Diff, type FilesChanged, type Increment, type Run, type Version } from "./api";
-import { button, h, replace, table } from "./dom";
-import { bytes, count, moment, plural, seconds, signed } from "./format";
-import { dagLink, lastRun, since, state } from "./list";
+// One catalog: its map, what is found and chosen on it, and its rows, columns, versions, nights, runs and lineage.
+import { address, follow, runPath, sharedAddress } from "./airflow";
+import { server, type Answer, type Catalog, type Diff, type FilesChanged, type Increment, type Timeline, type Version } from "./api";
+import { button, fill, h, looking as wait, problem, replace, table } from "./dom";
+import { bytes, count, moment, plural, signed } from "./format";
+import { lineageOf } from "./lineage";
+import { failure, lastRun, since } from "./list";
 import { MapPanel } from "./mappanel";
+import { copied, linesOf, runOf } from "./parts";
+import { named } from "./product";
+import { extent } from "./regions";
+import { link, note, route } from "./route";
+import { found, showRow } from "./rowpanel";
+import { RowTable } from "./rowtable";
+import { Looking } from "./scope";
+import { columnsTab } from "./statistics";
+import { calendar, momentWords, nightName, slider } from "./timeline";
+import { openForm, type Conf } from "./trigger";
 
-const TABS = ["Versions", "Columns", "Runs", "Open it"] as const;
+const TABS = ["Versions", "Rows", "Columns", "Nights", "Runs", "Lineage", "Open it"] as const;
 type Tab = (typeof TABS)[number];
 const DONE_BY: [string, string][] = [
-  ["ingest", "Ingest"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["rollback", "Roll back"],
-  ["compact", "Compact"], ["vacuum", "Vacuum"], ["export", "Export"], ["margin", "Margin"], ["index", "Index"],
-  ["verify", "Verify"], ["repair", "Repair"],
+  ["ingest", "Ingest"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["export", "Export"], ["rollback", "Roll back"],
+  ["compact", "Compact"], ["vacuum", "Vacuum"], ["margin", "Margin"], ["index", "Index"], ["verify", "Verify"], ["repair", "Repair"],
 ];
+const CLOSE = 4000; // zoom at which a row that was found is looked at, at least
 
 export async function showCatalog(host: HTMLElement, name: string, version: number | null): Promise<void> {
-  const catalog = await server.catalog(name, version);
-  const map = new MapPanel(catalog);
-  const body = h("div", { class: "body", role: "tabpanel" });
-  const tabs = h("div", { class: "tabs", role: "tablist" });
-  const show = (tab: Tab): void => {
-    for (const each of tabs.children) each.setAttribute("aria-selected", String(each.textContent === tab));
-    void fill(body, tab, catalog, map);
-  };
-  TABS.forEach((tab) => tabs.append(button(tab, () => show(tab), { role: "tab" })));
-  replace(host, head(catalog), map.element, tabs, body);
-  show("Versions");
-  await map.load();
+  const page = new CatalogPage(await server.catalog(name, version));
+  replace(host, page.element);
+  await page.load();
 }
 
-function head(catalog: Catalog): HTMLElement {
-  const old = catalog.version !== catalog.newest;
-  const dags = DONE_BY.filter(([what]) => what in catalog.dags).map(([what, text]) => dagLink(catalog.dags[what], text));
-  const facts: [string, string | HTMLElement][] = [
-    ["Version", `${catalog.version}${old ? ` of ${catalog.newest}` : ""}`],
-    ["Rows", count(catalog.rows)],
-    ["Bytes", bytes(catalog.bytes)],
-    ["Partitions", count(catalog.groups.reduce((sum, { leaves }) => sum + leaves, 0))],
-    ["Published", since(catalog.created)],
-    ["Layout", catalog.layout],
-    ...(catalog.rows_rejected ? [["Rejected", count(catalog.rows_rejected)] as [string, string]] : []),
-    ...(catalog.indices.length ? [["Indexed", catalog.indices.join(", ")] as [string, string]] : []),
-    ["Last run", lastRun(catalog.last_runs[0] ?? null)],
-  ];
-  return h("header", {},
-    h("p", {}, h("a", { href: "#/" }, "All catalogs")),
-    h("h1", {}, catalog.name, old ? h("span", { class: "old" }, `version ${catalog.version}; `,
-      h("a", { href: `#/${encodeURIComponent(catalog.name)}` }, "show the newest")) : null),
-    catalog.description ? h("p", { class: "about" }, catalog.description) : null,
-    h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-    dags.length ? h("nav", { class: "actions", "aria-label": "DAGs of this catalog" }, h("span", { class: "quiet" }, "Trigger:"), dags) : null,
-    catalog.attribution ? h("p", { class: "quiet" }, catalog.attribution) : null);
-}
+class CatalogPage {
+  readonly element: HTMLElement;
+  private readonly looking: Looking;
+  private readonly map: MapPanel;
+  private readonly rows: RowTable;
+  private readonly timeline: Promise<Timeline>;
+  private readonly sliderPlace = h("div", { class: "sliderplace" });
+  private readonly searched = h("div", {});
+  private readonly row = h("div", {});
+  private readonly side: HTMLElement;
+  private readonly body = h("div", { class: "body", role: "tabpanel" });
+  private readonly tabs = h("div", { class: "tabs", role: "tablist" });
+  private shownVersion: number;
 
-async function fill(body: HTMLElement, tab: Tab, catalog: Catalog, map: MapPanel): Promise<void> {
-  const makers: Record<Tab, () => Promise<HTMLElement> | HTMLElement> = {
-    Versions: () => versions(catalog, map),
-    Columns: () => columns(catalog),
-    Runs: () => runs(catalog),
-    "Open it": () => lines(catalog),
-  };
-  body.dataset.tab = tab;
-  let made: HTMLElement;
-  try {
-    made = await makers[tab]();
-  } catch (error) {
-    made = h("p", { class: "problem", role: "alert" }, (error as Error).message);
+  constructor(private readonly catalog: Catalog) {
+    const { state } = route();
+    this.shownVersion = catalog.version;
+    this.looking = new Looking({ region: state.get("region") ?? "", filters: state.get("filters") ?? "", key: state.get("row") ?? "" });
+    this.map = new MapPanel(catalog, this.looking, state);
+    this.rows = new RowTable(catalog, this.looking, (key, ra, dec) => {
+      this.looking.set({ key });
+      this.lookAt(ra, dec, CLOSE);
+      this.map.element.scrollIntoView({ block: "nearest" });
+    });
+    this.timeline = server.timeline(catalog.name);
+    this.timeline.catch(() => undefined); // told where it is shown
+    this.side = h("aside", { class: "side", "aria-label": "What was found and chosen" }, this.searched, this.row);
+    this.looking.onChange((changed) => this.changed(changed));
+    TABS.forEach((tab) => this.tabs.append(button(tab, () => this.show(tab), { role: "tab" })));
+    this.element = h("div", { class: "catalog" }, this.head(),
+      h("div", { class: "stage" }, h("div", {}, this.map.element, this.sliderPlace), this.side), this.tabs, this.body);
+    this.sided();
   }
-  if (body.dataset.tab === tab) replace(body, made);
+
+  async load(): Promise<void> {
+    const { state } = route();
+    const tab = TABS.find((each) => each.toLowerCase().replace(" ", "-") === state.get("tab")) ?? "Versions";
+    const key = this.looking.now.key;
+    if (key) this.showChosen(key);
+    const map = this.map.load();
+    this.show(tab);
+    void this.addSlider();
+    const asked = state.get("search");
+    if (asked) void this.search(asked, !state.get("at"));
+    await map;
+  }
+
+  private head(): HTMLElement {
+    const { catalog } = this;
+    const old = catalog.version !== catalog.newest;
+    const facts: [string, string | HTMLElement][] = [
+      ["Version", `${catalog.version}${old ? ` of ${catalog.newest}` : ""}`],
+      ["Rows", count(catalog.rows)],
+      ["Bytes", bytes(catalog.bytes)],
+      ["Partitions", count(catalog.groups.reduce((sum, { leaves }) => sum + leaves, 0))],
+      ["Published", since(catalog.created)],
+      ["Layout", catalog.layout],
+      ...(catalog.increments_in_all > 1 ? [["Nights", count(catalog.increments_in_all)] as [string, string]] : []),
+      ...(catalog.rows_rejected ? [["Rejected", count(catalog.rows_rejected)] as [string, string]] : []),
+      ...(catalog.indices.length ? [["Indexed", catalog.indices.join(", ")] as [string, string]] : []),
+      ["Last run", lastRun(catalog.last_runs[0] ?? null)],
+    ];
+    const dags = DONE_BY.filter(([what]) => what in catalog.dags).map(([what, text]) =>
+      button(text, () => void this.trigger(what), { title: catalog.dags[what], "data-does": what }));
+    const others = Object.keys(catalog.dags).filter((what) => !DONE_BY.some(([known]) => known === what)).map((what) =>
+      button(named(what), () => void this.trigger(what), { title: catalog.dags[what], "data-does": what }));
+    const share = button("Copy link", () => void copied(sharedAddress(), this.unseenAddress(), share), { title: "The address of what is shown now" });
+    return h("header", {},
+      h("div", { class: "crumbs" }, h("a", { href: "#/" }, "All catalogs"), this.searchBox()),
+      h("h1", {}, catalog.name, old ? h("span", { class: "old" }, `version ${catalog.version}; `,
+        h("a", { href: link([catalog.name]) }, "show the newest")) : null),
+      catalog.description ? h("p", { class: "about" }, catalog.description) : null,
+      catalog.spec_problem ? h("p", { class: "problem", role: "alert" }, `Its spec: ${catalog.spec_problem}`) : null,
+      failure(catalog.last_failed, catalog.last_runs[0] ?? null),
+      h("dl", { class: "facts" }, facts.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value)))),
+      h("nav", { class: "actions", "aria-label": "DAGs of this catalog" },
+        dags.length || others.length ? h("span", { class: "quiet" }, "Trigger:") : null, dags, others, h("span", { class: "gap" }), share,
+        h("a", { class: "button", href: link(["~compare"], { left: catalog.name, left_version: old ? catalog.version : null, right: catalog.name }) }, "Side by side")),
+      catalog.attribution ? h("p", { class: "quiet" }, catalog.attribution) : null);
+  }
+
+  private unseenAddress(): HTMLElement {
+    const place = h("span", { class: "unseen" }, sharedAddress());
+    document.body.append(place);
+    setTimeout(() => place.remove(), 1000);
+    return place;
+  }
+
+  private searchBox(): HTMLElement {
+    const input = h("input", {
+      type: "search", name: "search", class: "wide", spellcheck: false, "aria-label": "Search",
+      placeholder: this.catalog.indices.length
+        ? `Position, region, or a value of ${this.catalog.indices.join(", ")}` : "Position (56.75 +24.12, 03h47m +24d07m, l b) or region",
+      value: route().state.get("search") ?? "",
+    });
+    return h("form", {
+      class: "search", role: "search",
+      submit: (event) => {
+        event.preventDefault();
+        const text = input.value.trim();
+        note({ search: text });
+        if (text) void this.search(text, true);
+        else {
+          replace(this.searched);
+          this.looking.set({ follows: true });
+          this.sided();
+        }
+      },
+    }, input, h("button", { type: "submit" }, "Search"));
+  }
+
+  // Looks for something, and goes where it is.
+  private async search(text: string, go: boolean): Promise<void> {
+    replace(this.searched, h("section", { class: "card" }, wait()));
+    this.sided();
+    try {
+      const answer = await server.search(this.catalog.name, this.catalog.version, text);
+      replace(this.searched, found(answer, (place) => this.goTo(place, answer.region)));
+      if (answer.kind === "region" && answer.region) this.looking.set({ region: answer.region, follows: false });
+      if (!go) return;
+      if (answer.places.length) this.goTo(answer.places[0], answer.region);
+      else if (answer.region) this.goToRegion(answer.region);
+    } catch (error) {
+      replace(this.searched, h("section", { class: "card" }, h("h3", {}, "Search"), problem(error)));
+    }
+  }
+
+  private goTo(place: Answer["places"][number], region: string | null): void {
+    if (place.key) this.looking.set({ key: place.key });
+    const around = region ? extent(region) : null;
+    if (around && !place.key) this.goToRegion(region!);
+    else this.lookAt(place.ra, place.dec, place.key ? CLOSE : 60);
+  }
+
+  private goToRegion(region: string): void {
+    const around = extent(region);
+    if (!around) return;
+    const [wide, high] = this.map.sky.fieldOfView;
+    const zoom = (this.map.sky.looksAt?.zoom ?? 1) * (Math.min(wide, high) / Math.max(around.across, 1e-4)) * 0.7;
+    this.map.sky.lookAt(around.ra, around.dec, zoom);
+  }
+
+  private lookAt(ra: number, dec: number, atLeast: number): void {
+    this.map.sky.lookAt(ra, dec, Math.max(atLeast, this.map.sky.looksAt?.zoom ?? 1));
+  }
+
+  private changed(parts: string[]): void {
+    const { region, filters, key, follows } = this.looking.now;
+    note({ region: follows ? null : region, filters, row: key });
+    if (parts.includes("key")) this.showChosen(key);
+  }
+
+  private showChosen(key: string): void {
+    if (!key) replace(this.row);
+    else void showRow(this.row, this.catalog, key, () => this.looking.set({ key: "" })).then(() => this.sided());
+    this.sided();
+  }
+
+  // The column beside the map is there where something stands in it.
+  private sided(): void {
+    this.side.hidden = !this.searched.childElementCount && !this.row.childElementCount;
+  }
+
+  private async addSlider(): Promise<void> {
+    try {
+      const timeline = await this.timeline;
+      let waiting = 0;
+      const made = slider(this.catalog, timeline, (version) => {
+        clearTimeout(waiting);
+        waiting = window.setTimeout(() => void this.showSky(version), 120);
+      }, (version) => {
+        clearTimeout(waiting);
+        const state = Object.fromEntries(route().state);
+        location.hash = link([this.catalog.name], { ...state, version: version === this.catalog.newest ? null : version, row: null });
+      });
+      replace(this.sliderPlace, made);
+    } catch (error) {
+      replace(this.sliderPlace, h("p", { class: "quiet" }, `No timeline of its versions: ${(error as Error).message}`));
+    }
+  }
+
+  private async showSky(version: number): Promise<void> {
+    if (version === this.shownVersion) return;
+    this.shownVersion = version;
+    await this.map.showVersion(version);
+  }
+
+  // The form of a DAG of the catalog, with what is looked at filled in.
+  private async trigger(what: string): Promise<void> {
+    const { catalog } = this;
+    const { region, filters, follows } = this.looking.now;
+    const versions = await this.timeline.then((timeline) => timeline.versions.map(({ version }) => version)).catch(() => [catalog.newest]);
+    const known: Conf = { catalog: catalog.name };
+    if (what === "export") {
+      if (catalog.version !== catalog.newest) known.version = catalog.version;
+      if (region && (!follows || this.map.sky.fieldOfView[0] < 60)) known.region = region;
+      if (filters) known.filters = filters;
+    }
+    if (what === "rollback") known.version = catalog.version !== catalog.newest ? catalog.version : (versions.find((each) => each < catalog.newest) ?? null);
+    await openForm(catalog.dags[what], known, { version: versions.map(String), column: catalog.groups.flatMap(({ columns }) => columns.map(({ name }) => name)) });
+  }
+
+  private show(tab: Tab): void {
+    for (const each of this.tabs.children) each.setAttribute("aria-selected", String(each.textContent === tab));
+    note({ tab: tab === "Versions" ? null : tab.toLowerCase().replace(" ", "-") });
+    const { catalog } = this;
+    const makers: Record<Tab, () => Promise<HTMLElement> | HTMLElement> = {
+      Versions: () => versions(catalog, this.map),
+      Rows: () => {
+        setTimeout(() => void this.rows.load());
+        return this.rows.element;
+      },
+      Columns: () => columnsTab(catalog, this.looking),
+      Nights: () => this.nights(),
+      Runs: () => runs(catalog),
+      Lineage: () => lineageOf(catalog.name),
+      "Open it": () => h("div", {}, linesOf(catalog.lines), h("p", { class: "quiet" }, "The lines open the newest version.")),
+    };
+    const place = h("div", {});
+    replace(this.body, place);
+    const made = makers[tab]();
+    if (made instanceof HTMLElement) replace(place, made);
+    else void fill(place, made);
+  }
+
+  private async nights(): Promise<HTMLElement> {
+    const timeline = await this.timeline;
+    const last = timeline.last_error;
+    return h("div", {},
+      last ? h("p", { class: "problem" }, "Last error, ", h("a", { href: address(runPath(last.dag_id, last.run_id)), click: follow }, moment(last.when)),
+        last.task ? ` in ${last.task}` : "", last.error ? `: ${last.error}` : "") : null,
+      calendar(this.catalog, timeline, (night) => {
+        void this.map.showNight(String(night.ordinal)).catch((error: Error) => this.body.prepend(problem(error)));
+        this.map.element.scrollIntoView({ block: "nearest", behavior: "smooth" });
+      }));
+  }
 }
 
 async function versions(catalog: Catalog, map: MapPanel): Promise<HTMLElement> {
@@ -108,7 +308,7 @@ function versionTable(catalog: Catalog, found: Version[], compare: (old: number,
   const numbers = new Set(found.map(({ version }) => version));
   const heads = ["Version", "Published", "What it is", "Rows added", "Bytes added", "Rows", "Files", "Write", ""];
   return table("Versions, newest first", heads, found.map((each) => [
-    h("a", { href: `#/${encodeURIComponent(catalog.name)}?version=${each.version}` }, String(each.version)),
+    h("a", { href: link([catalog.name], { version: each.version }) }, String(each.version)),
     since(each.created),
     what(each),
     signed(each.rows_added, count),
@@ -122,16 +322,16 @@ function versionTable(catalog: Catalog, found: Version[], compare: (old: number,
   ]), [0, 3, 4, 5, 6]);
 }
 
+// What a version is: the night that it brought, the margin, or else what was done.
 function what(version: Version): string {
-  const increments = version.increments_added;
-  if (version.restored !== null) return `rolled back to version ${version.restored}`;
-  if (version.kind === "appended" && increments.length) return `appended ${nights(increments)}`;
-  return version.kind ?? "its parent was vacuumed";
-}
-
-function nights(increments: Increment[]): string {
-  const keys = increments.slice(0, 3).map((each) => each.key?.slice(0, 16).replace("T", " ").replace(" 00:00", "") ?? `#${each.ordinal}`);
-  return keys.join(", ") + (increments.length > 3 ? ` and ${increments.length - 3} more` : "");
+  const { increments_added: increments, restored } = version;
+  if (restored !== null) return `rolled back to version ${restored}`;
+  const nights = increments.slice(0, 3).map(nightName).join(", ") + (increments.length > 3 ? ` and ${increments.length - 3} more` : "");
+  if (increments.length && increments.some(({ key }) => key !== null)) return `${version.kind === "first" ? "first" : version.kind ?? "written"}: ${plural(increments.length, "night")}, ${nights}`;
+  return momentWords({
+    kind: version.kind, restored, night: null, increments: [], rows_added: version.rows_added,
+    margins_added: version.margins_added ?? [], indices_added: version.indices_added ?? [],
+  });
 }
 
 async function openDiff(out: HTMLElement, catalog: Catalog, map: MapPanel, old: number, now: number): Promise<void> {
@@ -141,19 +341,19 @@ async function openDiff(out: HTMLElement, catalog: Catalog, map: MapPanel, old: 
     replace(out, diffText(diff, catalog));
     if (now === catalog.version) {
       for (const group of diff.groups) {
-        if (group.name === catalog.groups[0].name) await map.showMoved(old, group.name);
+        if (group.name === catalog.groups[0].name) await map.showMoved({ old, group: group.name });
       }
     }
   } catch (error) {
-    replace(out, h("p", { class: "problem", role: "alert" }, (error as Error).message));
+    replace(out, problem(error));
   }
 }
 
 function diffText(diff: Diff, catalog: Catalog): HTMLElement {
   const files = [...diff.groups, ...diff.margins.map((margin) => ({ ...margin, name: `margin ${margin.name}` }))];
   const points = [
-    ...diff.increments_added.map((each) => `Increment ${nights([each])} came with ${plural(each.rows, "row")}`),
-    ...diff.increments_removed.map((each) => `Increment ${nights([each])} went with ${plural(each.rows, "row")}`),
+    ...diff.increments_added.map((each: Increment) => `Increment ${nightName(each)} came with ${plural(each.rows, "row")}`),
+    ...diff.increments_removed.map((each: Increment) => `Increment ${nightName(each)} went with ${plural(each.rows, "row")}`),
     ...diff.columns.map(({ group, name, old, new: now }) =>
       old === null ? `Column ${group}.${name} (${now}) came` : now === null ? `Column ${group}.${name} (${old}) went` : `Column ${group}.${name} was ${old} and is ${now}`),
     ...diff.indices_added.map((column) => `Index of ${column} came`),
@@ -161,8 +361,8 @@ function diffText(diff: Diff, catalog: Catalog): HTMLElement {
   ];
   const heads = ["Files of", "Came", "Went", "Stayed", "Rows that came", "Rows that went", "Bytes that came", "Bytes that went"];
   const onMap = diff.new === catalog.version
-    ? h("p", { class: "quiet" }, h("i", { class: "key added" }), " files that came and ", h("i", { class: "key removed" }), " files that went, on the map")
-    : h("p", { class: "quiet" }, h("a", { href: `#/${encodeURIComponent(catalog.name)}?version=${diff.new}` }, `Show version ${diff.new}`), " to see where on the map");
+    ? h("p", { class: "quiet" }, h("i", { class: "key added" }), " came, ", h("i", { class: "key removed" }), " went, ", h("i", { class: "key rewritten" }), " written anew: on the map above")
+    : h("p", { class: "quiet" }, h("a", { href: link([catalog.name], { version: diff.new }) }, `Show version ${diff.new}`), " to see where on the map");
   return h("div", {},
     h("h3", {}, `From version ${diff.old} to ${diff.new}: ${signed(diff.rows, count)} rows, ${signed(diff.bytes, bytes)}`),
     points.length ? h("ul", {}, points.map((point) => h("li", {}, point))) : null,
@@ -170,84 +370,12 @@ function diffText(diff: Diff, catalog: Catalog): HTMLElement {
       each.name, count(each.files_added), count(each.files_removed), count(each.files_kept),
       count(each.rows_added), count(each.rows_removed), bytes(each.bytes_added), bytes(each.bytes_removed),
     ]), [1, 2, 3, 4, 5, 6, 7]),
-    onMap);
-}
-
-function columns(catalog: Catalog): HTMLElement {
-  return h("div", {}, catalog.groups.map((group) => {
-    const orders = Object.entries(group.leaves_per_order).map(([order, leaves]) => `${count(leaves)} of order ${order}`);
-    return h("section", {},
-      h("h3", {}, `Column group ${group.name}`),
-      h("p", {}, `${plural(group.rows, "row")}, ${bytes(group.bytes)}, ${plural(group.files, "file")}; partitions up to ${group.threshold}: ${orders.join(", ")}`),
-      table(`Columns of ${group.name}`, ["Column", "Type", "Unit", "Description"], group.columns.map((column) => [
-        [h("code", {}, column.name), catalog.co_partitioned.includes(column.name) ? h("span", { class: "badge" }, "co-partitioned") : null],
-        h("code", {}, column.type), column.unit ?? "", column.description ?? "",
-      ])));
-  }));
+    onMap,
+    h("p", {}, h("a", { href: link(["~compare"], { left: catalog.name, left_version: diff.old, right: catalog.name, right_version: diff.new }) }, "See both versions side by side")));
 }
 
 async function runs(catalog: Catalog): Promise<HTMLElement> {
-  const found = await server.runs(catalog.name);
-  if (!found.length) return h("p", { class: "quiet" }, "Airflow knows no run of its DAGs.");
-  return h("div", {}, found.map((run, at) => runOf(run, at === 0)));
-}
-
-function runOf(run: Run, open: boolean): HTMLElement {
-  const steps = h("div", {}, h("p", { class: "quiet" }, "Looking…"));
-  let asked = false;
-  const box = h("details", {
-    class: "run",
-    toggle: () => {
-      if (!box.open || asked) return;
-      asked = true;
-      void server.reports(run).then((found) => replace(steps, reports(found)))
-        .catch((error: Error) => replace(steps, h("p", { class: "problem" }, error.message)));
-    },
-  }, h("summary", {}, state(run), " ", h("strong", {}, run.dag_id), " ", since(run.start ?? run.run_after), " ", h("code", {}, run.run_id)), steps);
-  box.open = open;
-  return box;
-}
-
-function reports(found: Awaited<ReturnType<typeof server.reports>>): HTMLElement {
-  if (!found.length) return h("p", { class: "quiet" }, "The run left no reports, or its folder is gone.");
-  const most = Math.max(...found.map((step) => total(step.seconds)), 0.001);
-  const heads = ["Step", "Seconds", "", "Rows in", "Rows out", "Rejected", "Bytes", "Files", "Ended"];
-  return table("Reports of the steps", heads, found.map((step) => {
-    const meter = h("div", { class: "meter" });
-    for (const [phase, value] of Object.entries(step.seconds)) {
-      const part = h("i", { title: `${phase}: ${seconds(value)}` });
-      part.style.width = `${(100 * value) / most}%`;
-      meter.append(part);
-    }
-    return [
-      [h("strong", { class: step.ok ? null : "problem" }, step.step), step.reused ? h("span", { class: "badge" }, "reused") : null,
-        step.error ? h("p", { class: "problem" }, step.error) : null],
-      seconds(total(step.seconds)), meter,
-      count(step.rows_in), count(step.rows_out), count(step.rows_rejected), bytes(step.bytes), count(step.files), moment(step.finished),
-    ];
-  }), [1, 3, 4, 5, 6, 7]);
-}
-
-const total = (parts: Record<string, number>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
-
-function lines(catalog: Catalog): HTMLElement {
-  return h("div", {}, catalog.lines.map(({ tool, language, text }) => {
-    const code = h("code", { class: language }, text);
-    const copy = button("Copy", () => void copied(text, code, copy), { "aria-label": `Copy the lines for ${tool}` });
-    return h("section", { class: "lines" }, h("h3", {}, tool), h("pre", {}, code), copy);
-  }), h("p", { class: "quiet" }, "The lines open the newest version."));
-}
-
-async function copied(text: string, code: HTMLElement, copy: HTMLButtonElement): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const range = document.createRange(); // without https there is no clipboard: select, and copy as of old
-    range.selectNodeContents(code);
-    getSelection()?.removeAllRanges();
-    getSelection()?.addRange(range);
-    document.execCommand("copy");
-  }
-  copy.textContent = "Copied";
-  setTimeout(() => (copy.textContent = "Copy"), 1500);
+  const all = await server.runs(catalog.name);
+  if (!all.length) return h("p", { class: "quiet" }, "Airflow knows no run of its DAGs.");
+  return h("div", {}, all.map((run, at) => runOf(run, at === 0)));
 }

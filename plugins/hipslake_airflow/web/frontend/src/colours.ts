@@ -41,13 +41,18 @@ function logarithmic(quantity: Quantity, blocks: Cells[]): ColourScale {
       if (value > 0) [least, most] = [Math.min(least, value), Math.max(most, value)];
     }
   }
-  if (least > most) [least, most] = [1, 1];
+  return logarithmicScale(least, most, STEPS);
+}
+
+// Colours of values between two.
+export function logarithmicScale(least: number, most: number, steps: number): ColourScale {
+  if (!(least <= most)) [least, most] = [1, 1];
   if (most < least * 1.01) [least, most] = [least / 1.5, most * 1.5];
   const [low, high] = [Math.log10(least), Math.log10(most)];
   const share = (value: number): number => (Math.log10(Math.max(value, least)) - low) / (high - low);
   return {
-    colours: Array.from({ length: STEPS }, (_, at) => viridis(at / (STEPS - 1))),
-    bin: (value) => Math.min(STEPS - 1, Math.floor(share(value) * STEPS)),
+    colours: Array.from({ length: steps }, (_, at) => viridis(at / (steps - 1))),
+    bin: (value) => Math.min(steps - 1, Math.floor(share(value) * steps)),
     ticks: ticks(low, high).map((value) => ({ at: share(value), value })),
     labels: null,
   };
@@ -74,6 +79,21 @@ export function viridis(share: number): string {
   const between = share * (VIRIDIS.length - 1) - at;
   const mixed = VIRIDIS[at].map((low, channel) => Math.round(low + between * (VIRIDIS[at + 1][channel] - low)));
   return `rgb(${mixed.join(",")})`;
+}
+
+// Colours between two, for as many bins.
+export function ramp([low, high]: readonly [string, string], length: number): string[] {
+  const [from, to] = [channels(low.slice(1)), channels(high.slice(1))];
+  return Array.from({ length }, (_, at) => {
+    const share = length > 1 ? at / (length - 1) : 0.5;
+    return `rgb(${from.map((value, channel) => Math.round(value + share * (to[channel] - value))).join(",")})`;
+  });
+}
+
+// Red, green, blue of a colour as this module writes it.
+export function rgb(colour: string): [number, number, number] {
+  if (colour.startsWith("#")) return channels(colour.slice(1));
+  return colour.match(/\d+/g)!.slice(0, 3).map(Number) as [number, number, number];
 }
 
 function channels(hex: string): [number, number, number] {

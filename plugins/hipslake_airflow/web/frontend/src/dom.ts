@@ -15,6 +15,31 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+const SVG = "http://www.w3.org/2000/svg";
+
+// An element of a drawing.
+export function svg(tag: string, attributes: Record<string, string | number | ((event: Event) => void)> = {}, ...children: (Child | Child[])[]): SVGElement {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") made.addEventListener(name, value);
+    else made.setAttribute(name, String(value));
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false).map(node));
+  return made;
+}
+
+export function problem(error: unknown): HTMLElement {
+  return h("p", { class: "problem", role: "alert" }, (error as Error).message);
+}
+
+export const looking = (): HTMLElement => h("p", { class: "quiet" }, "Looking…");
+
+// Fills an element with what comes, or with why it does not.
+export async function fill(host: HTMLElement, content: Promise<Child | Child[]>): Promise<void> {
+  replace(host, looking());
+  replace(host, await content.catch(problem));
+}
+
 function node(child: Child): Node | string {
   return child instanceof Node ? child : String(child);
 }

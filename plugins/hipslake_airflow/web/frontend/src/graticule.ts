@@ -1,5 +1,6 @@
-// Lines of right ascension and declination, and what stands beside them.
-import type { Plane } from "./shapes";
+// Lines of longitude and latitude of a frame, and what stands beside them.
+import type { Frame } from "./frames";
+import type { Plane as SkyPlane } from "./shapes";
 
 export interface View {
   width: number;
@@ -20,8 +21,8 @@ export interface Grid {
   labels: GridLabel[];
 }
 
-const DEC_STEPS = [30, 15, 10, 5, 2, 1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001];
-const RA_STEPS = [30, 15, 7.5, 5, 2.5, 1.25, 0.5, 0.25, 0.125, 0.05, 0.025, 0.0125, 0.005];
+const DEC_STEPS = [30, 15, 10, 5, 2, 1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001, 0.00005];
+const RA_STEPS = [30, 15, 7.5, 5, 2.5, 1.25, 0.5, 0.25, 0.125, 0.05, 0.025, 0.0125, 0.005, 0.0025, 0.00125, 0.0005, 0.00025, 0.000125];
 
 interface Range {
   west: number; // unwrapped: may be below 0
@@ -31,7 +32,22 @@ interface Range {
   whole: boolean; // all right ascensions
 }
 
-export function gridOf(plane: Plane, view: View): Grid {
+// A plane as seen from a frame: `ra` and `dec` below are longitude and latitude of it.
+interface Plane {
+  place: (ra: number, dec: number) => [number, number] | null;
+  position: (x: number, y: number) => [number, number] | null;
+  hours: boolean;
+}
+
+export function gridOf(sky: SkyPlane, view: View, frame: Frame): Grid {
+  const plane: Plane = {
+    place: (lon, lat) => sky.place(...frame.toIcrs(lon, lat)),
+    position: (x, y) => {
+      const found = sky.position(x, y);
+      return found && frame.from(found[0], found[1]);
+    },
+    hours: frame.hours,
+  };
   const range = rangeOf(plane, view);
   if (!range) return { lines: [], labels: [] };
   const decStep = stepFor(DEC_STEPS, range.north - range.south, view.height);
@@ -96,7 +112,7 @@ function addMeridian(grid: Grid, plane: Plane, view: View, range: Range, ra: num
   const bottom = Math.max(range.south, -90);
   const points = run(plane, view, 96, (share) => [ra, bottom + share * (top - bottom)]);
   grid.lines.push(...points.map((piece) => piece.map(([x, y]) => [x, y] as [number, number])));
-  const text = raLabel(((ra % 360) + 360) % 360, step);
+  const text = (plane.hours ? raLabel : lonLabel)(((ra % 360) + 360) % 360, step);
   if (range.whole && range.north - range.south > 120) {
     const at = plane.place(ra, 0);
     if (at) label(grid, view, text, view.toScreen(at[0], at[1]), "center", 4, -7);
@@ -159,11 +175,16 @@ function middle(label: GridLabel): number {
 }
 
 function raLabel(ra: number, step: number): string {
-  const total = Math.round((ra / 15) * 3600 * 100) / 100;
+  const total = Math.round((ra / 15) * 3600 * 1000) / 1000;
   const [h, m, s] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
   if (step >= 15) return `${h}h`;
   if (step >= 0.25) return `${h}h ${String(m).padStart(2, "0")}m`;
-  return `${h}h ${String(m).padStart(2, "0")}m ${s.toFixed(step < 0.0125 ? 1 : 0).padStart(2, "0")}s`;
+  return `${h}h ${String(m).padStart(2, "0")}m ${s.toFixed(step < 0.0005 ? 2 : step < 0.0125 ? 1 : 0).padStart(2, "0")}s`;
+}
+
+function lonLabel(lon: number, step: number): string {
+  const digits = step >= 15 ? 0 : step >= 1 ? 1 : 5;
+  return `${Number(lon.toFixed(digits))}°`;
 }
 
 function decLabel(dec: number, step: number): string {

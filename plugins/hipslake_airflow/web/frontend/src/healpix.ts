@@ -84,3 +84,46 @@ function latitude(z: number, u: number): number {
 export function pixelArea(order: number): number {
   return (4 * Math.PI) / (12 * 4 ** order) / (DEGREE * DEGREE); // square degrees
 }
+
+// The place of the pixel that holds a unit vector, for orders up to 24. Written into `into`: this is called for every
+// pixel of the screen.
+export function placeVector(order: number, x: number, y: number, z: number, into: Place): void {
+  const side = 2 ** order;
+  const most = side - 1;
+  const turn = Math.atan2(y, x) / (Math.PI / 2);
+  const around = turn < 0 ? turn + 4 : turn; // quarters of a turn
+  const height = Math.abs(z);
+  if (3 * height <= 2) {
+    const across = side * (0.5 + around);
+    const up = side * z * 0.75;
+    const down = Math.floor(across - up); // lines that rise to the east, and to the west
+    const rise = Math.floor(across + up);
+    const [row, column] = [Math.floor(down / side), Math.floor(rise / side)];
+    into.face = row === column ? (row & 3) + 4 : row < column ? row & 3 : (column & 3) + 8;
+    into.x = rise & most;
+    into.y = most - (down & most);
+    return;
+  }
+  const quarter = Math.min(3, Math.floor(around));
+  const share = around - quarter;
+  // 1 - |z| from x and y: near to the poles the difference would have lost its digits.
+  const far = side * Math.sqrt((3 * (x * x + y * y)) / (1 + height));
+  const east = Math.min(most, Math.floor(share * far));
+  const west = Math.min(most, Math.floor((1 - share) * far));
+  into.face = z > 0 ? quarter : quarter + 8;
+  into.x = z > 0 ? most - west : east;
+  into.y = z > 0 ? most - east : west;
+}
+
+// The number of a pixel from its place in its face.
+export function pixelOf(order: number, { face, x, y }: Place): number {
+  const side = 2 ** order;
+  const low = bit_combine(x % HALF, y % HALF);
+  const high = bit_combine(Math.floor(x / HALF), Math.floor(y / HALF));
+  return face * side * side + low + HALF * HALF * high;
+}
+
+export function vectorOf(ra: number, dec: number): [number, number, number] {
+  const flat = Math.cos(dec * DEGREE);
+  return [flat * Math.cos(ra * DEGREE), flat * Math.sin(ra * DEGREE), Math.sin(dec * DEGREE)];
+}

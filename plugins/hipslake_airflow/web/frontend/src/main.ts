@@ -1,8 +1,13 @@
-// Which of the page's views is shown: `#/` is the list, `#/gaia_dr3?version=2` a catalog.
+// Which of the page's views is shown: `#/` is the list, `#/gaia_dr3?version=2` a catalog, `#/~tables/gaia` a
+// table: no catalog has a name with a tilde.
 import { followTheme, theme } from "./airflow";
 import { showCatalog } from "./catalog";
-import { h, replace } from "./dom";
+import { showCompare } from "./compare";
+import { h, problem, replace } from "./dom";
+import { showLineage } from "./lineage";
 import { showList } from "./list";
+import { showProduct } from "./product";
+import { route } from "./route";
 
 const MAKERS = ["catalog_ingest", "catalog_crossmatch", "catalog_equijoin", "catalog_compact", "catalog_margin",
   "catalog_index", "catalog_rollback", "catalog_vacuum", "catalog_verify", "catalog_repair"];
@@ -21,15 +26,18 @@ function ofDag(): string | null | undefined {
 }
 
 async function show(): Promise<void> {
-  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
-  const name = decodeURIComponent(path) || (location.hash ? "" : ofDag());
-  const version = new URLSearchParams(query).get("version");
+  const { path, state } = route();
+  const name = path[0] ?? (location.hash ? undefined : ofDag());
+  const version = state.get("version");
   try {
-    if (name) await showCatalog(host, name, version === null ? null : Number(version));
-    else if (name === null) replace(host, h("p", { class: "quiet" }, "This DAG makes no catalog. "), h("a", { href: "#/" }, "All catalogs"));
-    else await showList(host);
+    if (name === null) replace(host, h("p", { class: "quiet" }, "This DAG makes no catalog. "), h("a", { href: "#/" }, "All catalogs"));
+    else if (!name) await showList(host);
+    else if (name === "~tables" || name === "~cubes") await showProduct(host, name === "~tables" ? "tables" : "cubes", path[1] ?? "");
+    else if (name === "~compare") await showCompare(host);
+    else if (name === "~lineage") await showLineage(host);
+    else await showCatalog(host, name, version === null ? null : Number(version));
   } catch (error) {
-    replace(host, h("p", { class: "problem", role: "alert" }, (error as Error).message), h("a", { href: "#/" }, "All catalogs"));
+    replace(host, problem(error), h("a", { href: "#/" }, "All catalogs"));
   }
 }
 

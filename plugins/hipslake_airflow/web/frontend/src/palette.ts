@@ -14,7 +14,14 @@ export const PALETTES: Record<Theme, Palette> = {
     gridHalo: "rgba(255, 255, 255, 0.85)",
     border: "rgba(255, 255, 255, 0.55)",
     mark: "#d6006c",
-    plane: "rgba(214, 0, 108, 0.6)",
+    plane: "#c2005f",
+    planeUnder: "rgba(255, 255, 255, 0.75)",
+    partition: "rgba(255, 255, 255, 0.75)",
+    partitionUnder: "rgba(30, 36, 44, 0.3)",
+    muted: ["#dde1e6", "#5f6874"],
+    point: "#10151c",
+    region: "#c2005f",
+    match: "#e4572e",
   },
   dark: {
     background: "#111418",
@@ -27,9 +34,16 @@ export const PALETTES: Record<Theme, Palette> = {
     gridHalo: "rgba(10, 12, 15, 0.8)",
     border: "rgba(10, 12, 16, 0.55)",
     mark: "#ff6fb5",
-    plane: "rgba(255, 111, 181, 0.65)",
+    plane: "#ffd166",
+    planeUnder: "rgba(10, 12, 15, 0.75)",
+    partition: "rgba(255, 255, 255, 0.55)",
+    partitionUnder: "rgba(0, 0, 0, 0.35)",
+    muted: ["#2b323a", "#a3adba"],
+    point: "#f5f8fc",
+    region: "#ff6fb5",
+    match: "#ff9f6b",
   },
 };
 
-// Colours that viridis has not.
-export const OVERLAYS = { margin: "#ff2fa0", increment: "#ff2fa0", added: "#ff6a00", removed: "#e7040f" };
+// Of what lies over the map, which is grey below them: blue and orange are told apart by all eyes.
+export const OVERLAYS = { margin: "#e0218a", increment: "#e0218a", added: "#1f78ff", removed: "#ff8a00", rewritten: "#8f5bd6" };

@@ -3,7 +3,9 @@ import { geoPath } from "d3-geo";
 import { select } from "d3-selection";
 import { zoom, zoomIdentity, ZoomTransform, type ZoomBehavior } from "d3-zoom";
 import { Cells, type Quantity } from "./cells";
-import { scaleOf, type ColourScale } from "./colours";
+import { logarithmicScale, ramp, rgb, scaleOf, type ColourScale } from "./colours";
+import type { Density, Raster } from "./density";
+import { FRAMES } from "./frames";
 import { gridOf, type Grid, type View } from "./graticule";
 import { centre, FINEST, pixelAt } from "./healpix";
 import { CENTRES, galacticPlane, PROJECTIONS, SCALE, type Rotation } from "./projections";
@@ -21,6 +23,13 @@ export interface Palette {
   border: string;
   mark: string;
   plane: string;
+  planeUnder: string;
+  partition: string; // borders of partitions over the image of the density
+  partitionUnder: string;
+  muted: readonly [string, string]; // of the map below overlays, from few to many
+  point: string;
+  region: string;
+  match: string;
 }
 
 export interface Overlay {
@@ -30,11 +39,21 @@ export interface Overlay {
   dashed?: boolean;
 }
 
+// Rows that are drawn one by one.
+export interface Points {
+  ra: ArrayLike<number>;
+  dec: ArrayLike<number>;
+  radius: ArrayLike<number>; // pixels
+  colour: ArrayLike<number>; // index into colours
+  colours: string[];
+}
+
 export interface Pick {
   ra: number;
   dec: number;
   cells: Cells | null;
   at: number; // -1: empty sky
+  point: number; // of those drawn, the one below the pointer; -1 if none is
 }
 
 type TileSource = (order: number, npix: number) => Promise<Cells>;
@@ -50,6 +69,13 @@ interface Tile {
   order: number;
   npix: number;
   block: Block;
+}
+
+// A picture of the density, under the transform that it was made for.
+interface Picture {
+  canvas: HTMLCanvasElement;
+  transform: ZoomTransform;
+  shrunk: number;
 }
 
 interface Built {
@@ -70,12 +96,15 @@ const TILE_FROM = 40; // pixels that a gathered cell is wide before what is in i
 const TILE_UP = 2; // orders that a tile is above the cells it replaces
 const MOST_TILES = 48;
 const SETTLE = 90; // milliseconds
-const ZOOM_MOST = 400_000;
+const ZOOM_MOST = 2_000_000;
+const IMAGE_COLOURS = 192;
+const NEAR = 9; // pixels from a point within which the pointer is on it
 
 export class SkyMap {
   onHover: (pick: Pick | null) => void = () => {};
   onChoose: (pick: Pick | null) => void = () => {};
   onScale: (scale: ColourScale) => void = () => {};
+  onRest: () => void = () => {}; // the map has come to rest
 
   private readonly ground: HTMLCanvasElement;
   private readonly front: HTMLCanvasElement;
@@ -104,6 +133,19 @@ export class SkyMap {
   private pointer: [number, number] | null = null;
   private drawnSky: { outline: Path2D; galactic: Path2D } | null = null;
   private generation = 0;
+  private density: Density | null = null;
+  private paintsImage = false;
+  private bordersShown = true;
+  private muted = false;
+  private gridFrame = "equatorial";
+  private wholePicture: Picture | null = null;
+  private picture: Picture | null = null;
+  private raster: Raster | null = null;
+  private points: { given: Points; placed: Float64Array } | null = null;
+  private scratch: HTMLCanvasElement | null = null;
+  private marked = -1; // the point that is chosen
+  private segments: [number, number][][] = []; // lines between matches
+  private outlines: [number, number][][] = []; // of regions
 
   constructor(private readonly host: HTMLElement, palette: Palette) {
     this.palette = palette;
@@ -121,11 +163,17 @@ export class SkyMap {
     this.front.addEventListener("pointermove", (event) => this.pointed(event));
     this.front.addEventListener("pointerleave", () => this.hover(null));
     this.front.addEventListener("click", (event) => this.choose(this.pickAt(event.offsetX, event.offsetY)));
+    this.front.addEventListener("dblclick", (event) => this.zoomAt(event.offsetX, event.offsetY));
     this.front.addEventListener("keydown", (event) => this.key(event));
     this.front.addEventListener("focus", () => this.drawFront());
     this.front.addEventListener("blur", () => this.drawFront());
     new ResizeObserver(() => this.resized()).observe(host);
     this.resized();
+  }
+
+  // Where the pointer is, in pixels of the map.
+  get pointedAt(): [number, number] | null {
+    return this.pointer;
   }
 
   get element(): HTMLCanvasElement {
@@ -148,25 +196,118 @@ export class SkyMap {
     this.recolour();
   }
 
-  lay(overlays: Overlay[]): void {
+  // Lays cells over the map, which may be grey below them.
+  lay(overlays: Overlay[], muted = false): void {
     this.overlays = overlays.map((overlay) => ({ overlay, shapes: null }));
+    if (muted !== this.muted) {
+      this.muted = muted;
+      this.wholePicture = this.picture = null;
+      this.paintImage();
+    }
     this.rebuild();
+  }
+
+  // The density of rows below the cells; whether it is what is seen, or the cells' own colours are.
+  showDensity(density: Density | null, painted: boolean): void {
+    if (this.density !== density) {
+      if (this.density) this.density.onTile = () => {};
+      this.density = density;
+      if (density) density.onTile = () => this.repaintSoon();
+    }
+    this.paintsImage = painted && density !== null;
+    this.wholePicture = this.picture = this.raster = null;
+    if (this.paintsImage) this.paintImage();
+    else this.recolour();
+    this.rebuild();
+  }
+
+  showBorders(shown: boolean): void {
+    this.bordersShown = shown;
+    this.rebuild();
+  }
+
+  showGrid(frame: string): void {
+    this.gridFrame = frame;
+    this.grid = null;
+    this.draw();
+  }
+
+  showPoints(points: Points | null): void {
+    this.points = points && { given: points, placed: this.placed(points) };
+    this.marked = -1;
+    this.draw();
+  }
+
+  markPoint(at: number): void {
+    this.marked = at;
+    this.drawFront();
+  }
+
+  // Lines between positions, such as those of matches.
+  showSegments(segments: [number, number][][]): void {
+    this.segments = segments;
+    this.draw();
+  }
+
+  // Outlines of regions, as rings of positions.
+  showOutlines(outlines: [number, number][][]): void {
+    this.outlines = outlines;
+    this.draw();
+  }
+
+  // About how many rows are in sight; null where that is not known.
+  get rowsInSight(): number | null {
+    return this.raster && this.raster.rows;
+  }
+
+  // Degrees from edge to edge of the map, in the middle.
+  get fieldOfView(): [number, number] {
+    const perDegree = this.pixelsPerRadian * (Math.PI / 180);
+    return [this.width / perDegree, this.height / perDegree];
+  }
+
+  // Positions at the corners of the map; null if one is off the sky.
+  corners(): [number, number][] | null {
+    const [right, bottom] = [this.width, this.height];
+    const found = ([[0, 0], [right, 0], [right, bottom], [0, bottom]] as const).map(([x, y]) => this.plane.position(...this.toPlane(x, y)));
+    return found.every((each) => each !== null) ? (found as [number, number][]) : null;
+  }
+
+  // What is in the middle, and how far it is zoomed in.
+  get looksAt(): { ra: number; dec: number; zoom: number } | null {
+    const found = this.plane.position(...this.toPlane(this.width / 2, this.height / 2));
+    return found && { ra: found[0], dec: found[1], zoom: this.transform.k };
+  }
+
+  private get pixelsPerRadian(): number {
+    return SCALE * this.fit * this.transform.k;
   }
 
   project(projection: string, centre: string): void {
     this.plane = new Plane(PROJECTIONS[projection], CENTRES[centre].rotation);
     for (const block of this.blocks()) block.shapes = null;
     for (const each of this.overlays) each.shapes = null;
-    this.drawnSky = this.grid = null;
+    if (this.points) this.points.placed = this.placed(this.points.given);
+    this.drawnSky = this.grid = this.wholePicture = this.picture = null;
     this.fitSky();
     select(this.front).call(this.zoomer.transform, zoomIdentity);
+    this.paintImage();
     this.rebuild();
   }
 
   dress(palette: Palette): void {
     this.palette = palette;
     this.hatch = null;
+    if (this.muted) {
+      this.wholePicture = this.picture = null;
+      this.paintImage();
+    }
     this.draw();
+  }
+
+  // In by a double click, at the pointer.
+  private zoomAt(x: number, y: number): void {
+    select(this.front).call(this.zoomer.scaleBy, 2.5, [x, y]);
   }
 
   reset(): void {
@@ -196,12 +337,41 @@ export class SkyMap {
 
   pickAt(x: number, y: number): Pick | null {
     const found = this.plane.position(...this.toPlane(x, y));
-    return found && this.pick(found[0], found[1]);
+    return found && { ...this.pick(found[0], found[1]), point: this.pointAt(x, y) };
   }
 
   pick(ra: number, dec: number): Pick {
     const cells = this.finest(ra, dec);
-    return { ra, dec, cells, at: cells ? cells.find(ra, dec) : -1 };
+    return { ra, dec, cells, at: cells ? cells.find(ra, dec) : -1, point: -1 };
+  }
+
+  // The density at a position, as finely as it is shown.
+  densityAt(ra: number, dec: number): ReturnType<Density["at"]> {
+    return this.density && this.density.at(ra, dec, this.density.orderFor(this.pixelsPerRadian));
+  }
+
+  private pointAt(x: number, y: number): number {
+    if (!this.points) return -1;
+    const { placed } = this.points;
+    let [nearest, best] = [NEAR * NEAR, -1];
+    const [originX, originY] = this.transform.apply(this.unzoomed(0, 0));
+    const zoomed = this.fit * this.transform.k;
+    for (let at = 0; 2 * at < placed.length; at++) {
+      const [right, down] = [placed[2 * at] * zoomed + originX - x, placed[2 * at + 1] * zoomed + originY - y];
+      const far = right * right + down * down;
+      if (far < nearest) [nearest, best] = [far, at];
+    }
+    return best;
+  }
+
+  private placed({ ra, dec }: Points): Float64Array {
+    const placed = new Float64Array(2 * ra.length);
+    for (let at = 0; at < ra.length; at++) {
+      const [x, y] = this.plane.place(ra[at], dec[at]) ?? [NaN, NaN];
+      placed[2 * at] = x;
+      placed[2 * at + 1] = y;
+    }
+    return placed;
   }
 
   // The cells on another plane than the one that is shown.
@@ -220,7 +390,7 @@ export class SkyMap {
   private chooseCell(cells: Cells, at: number): void {
     const { order, npix } = cells.columns;
     const [ra, dec] = centre(order[at], npix[at]);
-    this.choose({ ra, dec, cells, at });
+    this.choose({ ra, dec, cells, at, point: -1 });
   }
 
   private choose(pick: Pick | null): void {
@@ -302,8 +472,69 @@ export class SkyMap {
   private settle(): void {
     this.moving = false;
     this.askForTiles();
+    this.paintImage();
     if (!this.built || this.isStale(this.built)) this.rebuild();
     else this.draw();
+    this.onRest();
+  }
+
+  private repainting = 0;
+
+  private repaintSoon(): void {
+    if (this.repainting) return;
+    this.repainting = window.setTimeout(() => {
+      this.repainting = 0;
+      if (this.moving) return this.repaintSoon();
+      this.picture = null;
+      this.paintImage();
+      this.draw();
+    }, 60);
+  }
+
+  // Makes the picture of the density for where the map is by now.
+  private paintImage(): void {
+    if (!this.paintsImage || !this.density || !this.width) return;
+    const there = this.picture?.transform;
+    if (there && there.k === this.transform.k && there.x === this.transform.x && there.y === this.transform.y) return;
+    this.raster = this.density.raster(this.plane, this.view(), this.pixelsPerRadian);
+    this.scale = logarithmicScale(this.raster.least, this.raster.most, IMAGE_COLOURS);
+    this.picture = { canvas: this.painted(this.raster, this.scale), transform: this.transform, shrunk: 1 };
+    this.onScale(this.scale);
+    if (this.transform.k === 1) this.wholePicture = this.picture;
+    else this.wholePicture ??= this.paintWhole();
+  }
+
+  // All of the sky, at half its size: what shows at the edges while the map is moved.
+  private paintWhole(): Picture {
+    const shrunk = 2;
+    const view: View = {
+      width: this.width / shrunk,
+      height: this.height / shrunk,
+      toScreen: (x, y) => this.unzoomed(x, y).map((part) => part / shrunk) as [number, number],
+      toPlane: (x, y) => [(shrunk * x - this.width / 2) / this.fit, (shrunk * y - this.height / 2) / this.fit],
+    };
+    const raster = this.density!.raster(this.plane, view, (SCALE * this.fit) / shrunk);
+    const scale = logarithmicScale(raster.least, raster.most, IMAGE_COLOURS);
+    return { canvas: this.painted(raster, scale), transform: zoomIdentity, shrunk };
+  }
+
+  private painted({ width, height, values }: Raster, scale: ColourScale): HTMLCanvasElement {
+    const made = canvas("picture");
+    [made.width, made.height] = [Math.ceil(width), Math.ceil(height)];
+    const pen = made.getContext("2d")!;
+    const image = pen.createImageData(made.width, made.height);
+    const dots = new Uint32Array(image.data.buffer);
+    const colours = Uint32Array.from(this.coloursOf(scale), (colour) => {
+      const [red, green, blue] = rgb(colour);
+      return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+    });
+    for (let at = 0; at < values.length; at++) if (values[at] > 0) dots[at] = colours[scale.bin(values[at])];
+    pen.putImageData(image, 0, 0);
+    return made;
+  }
+
+  private coloursOf(scale: ColourScale): string[] {
+    return this.muted ? ramp(this.palette.muted, scale.colours.length) : scale.colours;
   }
 
   private isStale(built: Built): boolean {
@@ -320,10 +551,12 @@ export class SkyMap {
 
   private recolour(): void {
     if (!this.base) return;
-    const all = [...this.blocks()];
-    this.scale = scaleOf(this.quantity, all.map((block) => block.cells));
-    for (const block of all) block.bins = null;
-    this.onScale(this.scale);
+    if (!this.paintsImage) {
+      const all = [...this.blocks()];
+      this.scale = scaleOf(this.quantity, all.map((block) => block.cells));
+      for (const block of all) block.bins = null;
+      this.onScale(this.scale);
+    }
     this.rebuild();
   }
 
@@ -403,7 +636,7 @@ export class SkyMap {
   }
 
   private rebuild(): void {
-    if (!this.base || !this.scale || !this.width) {
+    if (!this.scale || !this.width) {
       this.draw();
       return;
     }
@@ -411,24 +644,24 @@ export class SkyMap {
     const transform = this.transform;
     const zoomed = this.fit * transform.k;
     const [originX, originY] = transform.apply(this.unzoomed(0, 0));
-    const fills = this.scale.colours.map(() => new Path2D());
+    const fills = this.paintsImage ? [] : this.scale.colours.map(() => new Path2D());
     const borders = new Path2D();
     const bordered = borderedOrders(zoomed);
     for (const block of this.blocks()) {
       block.shapes ??= this.plane.shapesOf(block.cells);
-      block.bins ??= this.binsOf(block.cells);
+      if (!this.paintsImage) block.bins ??= this.binsOf(block.cells);
       for (let at = 0; at < block.cells.length; at++) {
         if (!meets(block.shapes.box, at, region)) continue;
         if (this.tiles.size && this.tiles.has(this.tileOver(block, at))) continue;
-        trace(fills[block.bins[at]], block.shapes, at, zoomed, originX, originY, SEAM);
-        if (block.cells.columns.order[at] <= bordered) trace(borders, block.shapes, at, zoomed, originX, originY, 0);
+        if (!this.paintsImage) trace(fills[block.bins![at]], block.shapes, at, zoomed, originX, originY, SEAM);
+        if (this.bordersShown && block.cells.columns.order[at] <= bordered) trace(borders, block.shapes, at, zoomed, originX, originY, 0);
       }
     }
     const overlays = this.overlays.map((each) => {
       const path = new Path2D();
       each.shapes ??= this.plane.shapesOf(each.overlay.cells);
       for (let at = 0; at < each.overlay.cells.length; at++) {
-        if (meets(each.shapes.box, at, region)) trace(path, each.shapes, at, zoomed, originX, originY, 0);
+        if (meets(each.shapes.box, at, region)) trace(path, each.shapes, at, zoomed, originX, originY, SEAM);
       }
       return path;
     });
@@ -453,8 +686,9 @@ export class SkyMap {
       each.style.height = `${clientHeight}px`;
     }
     this.zoomer.extent([[0, 0], [clientWidth, clientHeight]]);
-    this.hatch = this.grid = null;
+    this.hatch = this.grid = this.wholePicture = this.picture = null;
     this.fitSky();
+    this.paintImage();
     this.rebuild();
   }
 
@@ -502,7 +736,49 @@ export class SkyMap {
     this.drawSky(pen);
     this.drawCells(pen);
     this.drawGrid(pen);
+    this.drawLines(pen, this.segments, this.palette.match, 1.5);
+    this.drawLines(pen, this.outlines, this.palette.region, 2);
+    this.drawPoints(pen);
     this.drawFront();
+  }
+
+  private drawLines(pen: CanvasRenderingContext2D, lines: [number, number][][], colour: string, wide: number): void {
+    if (!lines.length) return;
+    const path = new Path2D();
+    for (const line of lines) {
+      let last: [number, number] | null = null;
+      for (const [ra, dec] of line) {
+        const point = this.screen(ra, dec);
+        if (point && last && Math.abs(point[0] - last[0]) < this.width) path.lineTo(...point);
+        else if (point) path.moveTo(...point);
+        last = point;
+      }
+    }
+    pen.lineWidth = wide;
+    pen.strokeStyle = colour;
+    pen.stroke(path);
+  }
+
+  private drawPoints(pen: CanvasRenderingContext2D): void {
+    if (!this.points) return;
+    const { given, placed } = this.points;
+    const [originX, originY] = this.transform.apply(this.unzoomed(0, 0));
+    const zoomed = this.fit * this.transform.k;
+    const paths = given.colours.map(() => new Path2D());
+    for (let at = 0; at < given.ra.length; at++) {
+      const [x, y] = [placed[2 * at] * zoomed + originX, placed[2 * at + 1] * zoomed + originY];
+      const radius = given.radius[at];
+      if (!(x > -radius && y > -radius && x < this.width + radius && y < this.height + radius)) continue;
+      paths[given.colour[at]].moveTo(x + radius, y);
+      paths[given.colour[at]].arc(x, y, radius, 0, 2 * Math.PI);
+    }
+    pen.lineWidth = 0.8;
+    pen.strokeStyle = this.palette.gridHalo;
+    paths.forEach((path, at) => {
+      pen.fillStyle = given.colours[at];
+      pen.fill(path);
+      if (given.ra.length < 4000) pen.stroke(path);
+    });
   }
 
   private drawSky(pen: CanvasRenderingContext2D): void {
@@ -526,30 +802,72 @@ export class SkyMap {
   }
 
   private drawCells(pen: CanvasRenderingContext2D): void {
+    if (this.paintsImage) this.drawImage(pen);
     const { built, scale } = this;
     if (!built || !scale) return;
     const k = this.carryOver(pen, built.transform);
+    const colours = this.coloursOf(scale);
     built.fills.forEach((path, at) => {
-      pen.fillStyle = scale.colours[at];
+      pen.fillStyle = colours[at];
       pen.fill(path);
     });
-    pen.strokeStyle = this.palette.border;
+    if (this.paintsImage) {
+      pen.strokeStyle = this.palette.partitionUnder;
+      pen.lineWidth = 2 / k;
+      pen.stroke(built.borders);
+    }
+    pen.strokeStyle = this.paintsImage ? this.palette.partition : this.palette.border;
     pen.lineWidth = 0.8 / k;
     pen.stroke(built.borders);
-    built.overlays.forEach((path, at) => {
-      const { overlay } = this.overlays[at];
-      pen.strokeStyle = pen.fillStyle = overlay.colour;
-      if (overlay.filled) {
-        pen.globalAlpha = 0.4;
-        pen.fill(path);
-        pen.globalAlpha = 1;
-      }
-      pen.lineWidth = 1.6 / k;
-      pen.setLineDash(overlay.dashed ? [5 / k, 4 / k] : []);
-      pen.stroke(path);
-      pen.setLineDash([]);
-    });
+    built.overlays.forEach((path, at) => this.drawOverlay(pen, path, this.overlays[at].overlay, k));
     pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+  }
+
+  private drawImage(pen: CanvasRenderingContext2D): void {
+    const whole = this.wholePicture;
+    const { picture } = this;
+    pen.save();
+    if (whole && whole !== picture) {
+      if (picture) {
+        this.carryOver(pen, picture.transform);
+        const sharp = new Path2D();
+        sharp.rect(-1e6, -1e6, 3e6, 3e6);
+        sharp.rect(0, 0, this.width, this.height);
+        pen.clip(sharp, "evenodd"); // there is a sharper picture
+      }
+      this.carryOver(pen, whole.transform);
+      pen.drawImage(whole.canvas, 0, 0, whole.canvas.width * whole.shrunk, whole.canvas.height * whole.shrunk);
+    }
+    pen.restore();
+    if (picture) {
+      const larger = this.carryOver(pen, picture.transform);
+      pen.imageSmoothingEnabled = larger !== 1 || ratio() !== 1;
+      pen.drawImage(picture.canvas, 0, 0);
+      pen.imageSmoothingEnabled = true;
+    }
+    pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+  }
+
+  // Cells as one area: it is outlined around all of them, and not around each.
+  private drawOverlay(pen: CanvasRenderingContext2D, path: Path2D, overlay: Overlay, k: number): void {
+    const area = (this.scratch ??= canvas("area"));
+    [area.width, area.height] = [pen.canvas.width, pen.canvas.height]; // which also clears it
+    const inside = area.getContext("2d")!;
+    inside.setTransform(pen.getTransform());
+    inside.strokeStyle = inside.fillStyle = overlay.colour;
+    inside.lineWidth = 3.2 / k;
+    inside.setLineDash(overlay.dashed ? [7 / k, 5 / k] : []);
+    inside.stroke(path);
+    inside.globalCompositeOperation = "destination-out";
+    inside.fill(path);
+    pen.fillStyle = overlay.colour;
+    pen.globalAlpha = overlay.filled ? 0.55 : 0.16;
+    pen.fill(path);
+    pen.globalAlpha = 1;
+    pen.save();
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.drawImage(area, 0, 0);
+    pen.restore();
   }
 
   // Lets the pen draw what was made under an earlier transform where it is by now; gives how much larger it is.
@@ -577,10 +895,14 @@ export class SkyMap {
     pen.save();
     pen.translate(left, top);
     pen.scale(this.fit * k, this.fit * k);
-    pen.lineWidth = 1.2 / (this.fit * k);
-    pen.strokeStyle = this.palette.plane;
-    pen.setLineDash([6 / (this.fit * k), 5 / (this.fit * k)]);
+    pen.lineWidth = 3.4 / (this.fit * k);
+    pen.strokeStyle = this.palette.planeUnder;
+    pen.setLineDash([7 / (this.fit * k), 5 / (this.fit * k)]);
     pen.stroke(this.drawnSky!.galactic);
+    pen.lineWidth = 1.7 / (this.fit * k);
+    pen.strokeStyle = this.palette.plane;
+    pen.stroke(this.drawnSky!.galactic);
+    pen.lineWidth = 1.2 / (this.fit * k);
     pen.setLineDash([]);
     pen.strokeStyle = this.palette.outline;
     pen.stroke(this.drawnSky!.outline);
@@ -599,7 +921,8 @@ export class SkyMap {
   }
 
   private makeGrid(): { made: Grid; lines: Path2D; transform: ZoomTransform } {
-    const made = gridOf(this.plane, this.view());
+    const frame = FRAMES[this.gridFrame];
+    const made: Grid = frame ? gridOf(this.plane, this.view(), frame) : { lines: [], labels: [] };
     const lines = new Path2D();
     for (const line of made.lines) line.forEach(([x, y], at) => (at ? lines.lineTo(x, y) : lines.moveTo(x, y)));
     return { made, lines, transform: this.transform };
@@ -610,8 +933,10 @@ export class SkyMap {
     const dots = ratio();
     pen.setTransform(dots, 0, 0, dots, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
-    if (this.chosen && this.chosen.at >= 0) this.mark(pen, this.chosen, 2.5);
-    if (this.hovered && this.hovered.at >= 0 && this.pointer) this.mark(pen, this.hovered, 1.5);
+    if (this.chosen && this.chosen.at >= 0 && this.chosen.point < 0) this.mark(pen, this.chosen, 2.5);
+    if (this.hovered && this.pointer && this.hovered.point >= 0) this.ring(pen, this.hovered.point);
+    else if (this.hovered && this.hovered.at >= 0 && this.pointer && this.bordersShown) this.mark(pen, this.hovered, 1.5);
+    if (this.marked >= 0) this.ring(pen, this.marked);
     if (document.activeElement === this.front && this.front.matches(":focus-visible")) {
       pen.strokeStyle = this.palette.mark;
       pen.lineWidth = 1;
@@ -621,6 +946,20 @@ export class SkyMap {
       pen.lineTo(x + 8, y);
       pen.moveTo(x, y - 8);
       pen.lineTo(x, y + 8);
+      pen.stroke();
+    }
+  }
+
+  // A ring around a point.
+  private ring(pen: CanvasRenderingContext2D, at: number): void {
+    const { given } = this.points ?? {};
+    const place = given && at < given.ra.length ? this.screen(given.ra[at], given.dec[at]) : null;
+    if (!place) return;
+    for (const [wide, colour] of [[4.5, this.palette.gridHalo], [2, this.palette.mark]] as const) {
+      pen.lineWidth = wide;
+      pen.strokeStyle = colour;
+      pen.beginPath();
+      pen.arc(place[0], place[1], given!.radius[at] + 4, 0, 2 * Math.PI);
       pen.stroke();
     }
   }
