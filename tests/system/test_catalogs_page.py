@@ -110,7 +110,7 @@ def test_gaia_is_seen_and_a_pixel_tells_what_it_is(sky: Sky, address: str, surve
     found = catalog.pixel_at(*PLEIADES)
     leaves = catalog.metadata.partitions(None, catalog.storage).to_pylist()
     (leaf,) = [each for each in leaves if (each["order"], each["npix"]) == (found.order, found.npix)]
-    told = frame.locator(".readout").inner_text()
+    told = frame.locator(".tip").inner_text()
     assert f"Order {found.order}, pixel {int(found.npix):,}" in told
     assert f"{leaf['rows']:,} rows" in told
     assert "03h 4" in told

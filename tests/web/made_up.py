@@ -97,10 +97,14 @@ def density_answer(sky: Footprint, order: int, npix: int | None = None, deeper: 
     """Counts of the whole sky at an order, or of a pixel at a deeper one: leaves have their rows all over."""
     level = order + deeper
     first = 0 if npix is None else npix << 2 * deeper
-    counts = np.zeros(12 << 2 * level if npix is None else 1 << 2 * deeper)
-    start, shift = sky.start >> 2 * (29 - level), 2 * np.maximum(level - sky.order.astype(np.int64), 0)
-    for low, wide, rows in zip(start - first, 1 << shift, sky.rows, strict=True):
-        counts[max(0, low) : max(0, low + wide)] += rows / wide
+    wide = 1 << 2 * np.maximum(level - sky.order.astype(np.int64), 0)
+    start = (sky.start >> 2 * (29 - level)) - first
+    many = (12 << 2 * level) if npix is None else 1 << 2 * deeper
+    here = (start < many) & (start + wide > 0)
+    start, wide, rows = start[here], wide[here], sky.rows[here]
+    low, high = np.maximum(start, 0), np.minimum(start + wide, many)
+    at = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low) + np.arange((high - low).sum())
+    counts = np.bincount(at, np.repeat(rows / wide, high - low), minlength=many)
     return counts.astype(np.uint32)
 
 

@@ -96,7 +96,7 @@ export class MapPanel {
     if (state.get("grid")) this.sky.showGrid(state.get("grid")!);
     if (state.get("borders") === "no") this.sky.showBorders(false);
     const at = (state.get("at") ?? "").split(",").map(Number);
-    if (at.length === 3 && at.every(Number.isFinite)) requestAnimationFrame(() => this.sky.lookAt(at[0], at[1], at[2]));
+    if (at.length === 3 && at.every(Number.isFinite)) this.sky.startAt(at[0], at[1], at[2]);
     this.tell(null);
     looking.onChange((changed) => {
       if (changed.includes("filters")) this.layer.again();
@@ -279,7 +279,7 @@ export class MapPanel {
         void this.layOver();
       }));
     }
-    if (increments.length) {
+    if (increments.some(({ key }) => key !== null)) {
       const options = [...increments].sort((one, other) => (one.key ?? "") < (other.key ?? "") ? 1 : -1)
         .map((each): [string, string] => [String(each.ordinal), each.key?.slice(0, 16).replace("T", " ").replace(" 00:00", "") ?? `#${each.ordinal}`]);
       const select = choice("Night over it", [["", "None"], ...options], this.increment, (value) => void this.showNight(value));
@@ -364,8 +364,7 @@ export class MapPanel {
     if (this.margin) over.push(swatch("", "margin", "ring"));
     const empty = h("div", { class: "swatches" }, over,
       swatch("", this.colour === "image" ? "no rows" : "no partition", "hatch"), swatch("", "galactic plane", "dashes"));
-    const muted = Boolean(this.increment || this.moved.length);
-    const colours = muted ? ramp(PALETTES[theme()].muted, scale.colours.length) : scale.colours;
+    const colours = this.sky.isMuted ? ramp(PALETTES[theme()].muted, scale.colours.length) : scale.colours;
     if (scale.labels) {
       const swatches = scale.labels.map((label, at) => swatch(colours[at], label));
       replace(this.legend, h("span", { class: "title" }, TITLES[this.colour]), h("div", { class: "swatches" }, swatches, empty));

@@ -142,6 +142,7 @@ export class SkyMap {
   private picture: Picture | null = null;
   private raster: Raster | null = null;
   private points: { given: Points; placed: Float64Array } | null = null;
+  private begin: [number, number, number] | null = null;
   private scratch: HTMLCanvasElement | null = null;
   private marked = -1; // the point that is chosen
   private segments: [number, number][][] = []; // lines between matches
@@ -199,11 +200,9 @@ export class SkyMap {
   // Lays cells over the map, which may be grey below them.
   lay(overlays: Overlay[], muted = false): void {
     this.overlays = overlays.map((overlay) => ({ overlay, shapes: null }));
-    if (muted !== this.muted) {
-      this.muted = muted;
-      this.wholePicture = this.picture = null;
-      this.paintImage();
-    }
+    const before = this.isMuted;
+    this.muted = muted;
+    if (before !== this.isMuted) this.repaint();
     this.rebuild();
   }
 
@@ -233,8 +232,10 @@ export class SkyMap {
   }
 
   showPoints(points: Points | null): void {
+    const before = this.isMuted;
     this.points = points && { given: points, placed: this.placed(points) };
     this.marked = -1;
+    if (before !== this.isMuted) this.repaint();
     this.draw();
   }
 
@@ -298,10 +299,7 @@ export class SkyMap {
   dress(palette: Palette): void {
     this.palette = palette;
     this.hatch = null;
-    if (this.muted) {
-      this.wholePicture = this.picture = null;
-      this.paintImage();
-    }
+    if (this.isMuted) this.repaint();
     this.draw();
   }
 
@@ -327,6 +325,12 @@ export class SkyMap {
     const [x, y] = this.unzoomed(placed[0], placed[1]);
     const there = new ZoomTransform(k, this.width / 2 - k * x, this.height / 2 - k * y);
     select(this.front).call(this.zoomer.transform, there);
+  }
+
+  // Where the map begins, as soon as it has a size.
+  startAt(ra: number, dec: number, scale: number): void {
+    if (this.width) this.lookAt(ra, dec, scale);
+    else this.begin = [ra, dec, scale];
   }
 
   // Where a position stands on the screen; null if it does not.
@@ -475,6 +479,7 @@ export class SkyMap {
     this.paintImage();
     if (!this.built || this.isStale(this.built)) this.rebuild();
     else this.draw();
+    if (this.pointer) this.hover(this.pointer); // something else is below it by now
     this.onRest();
   }
 
@@ -533,8 +538,19 @@ export class SkyMap {
     return made;
   }
 
+  // Whether the map is grey, so that what lies over it is seen.
+  get isMuted(): boolean {
+    return this.muted || this.points !== null;
+  }
+
+  private repaint(): void {
+    this.wholePicture = this.picture = null;
+    this.paintImage();
+    if (this.scale) this.onScale(this.scale);
+  }
+
   private coloursOf(scale: ColourScale): string[] {
-    return this.muted ? ramp(this.palette.muted, scale.colours.length) : scale.colours;
+    return this.isMuted ? ramp(this.palette.muted, scale.colours.length) : scale.colours;
   }
 
   private isStale(built: Built): boolean {
@@ -688,6 +704,11 @@ export class SkyMap {
     this.zoomer.extent([[0, 0], [clientWidth, clientHeight]]);
     this.hatch = this.grid = this.wholePicture = this.picture = null;
     this.fitSky();
+    if (this.begin) {
+      const [ra, dec, zoomed] = this.begin;
+      this.begin = null;
+      this.lookAt(ra, dec, zoomed);
+    }
     this.paintImage();
     this.rebuild();
   }
