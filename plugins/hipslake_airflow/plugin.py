@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
@@ -32,6 +32,16 @@ class CatalogsApp:
         await _catalogs_app()(scope, receive, send)
 
 
+def _icon(colour: str) -> str:
+    """A sky with its meridians and parallels, as an address that holds the drawing itself."""
+    drawing = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="{colour}" '
+        'stroke-width="1.7"><ellipse cx="12" cy="12" rx="10.5" ry="6.5"/>'
+        '<ellipse cx="12" cy="12" rx="4.5" ry="6.5"/><path d="M1.5 12h21M12 5.5v13"/></svg>'
+    )
+    return f"data:image/svg+xml,{quote(drawing)}"
+
+
 class HipslakePlugin(AirflowPlugin):
     """Makes hipslake known to Airflow."""
 
@@ -42,7 +52,9 @@ class HipslakePlugin(AirflowPlugin):
             "name": "Catalogs",
             "href": f"{PAGE}/catalogs",
             "destination": "nav",
-            "category": "browse",
+            "nav_top_level": True,  # beside Dags and Assets, and not within a menu
+            "icon": _icon("#3f4a5a"),
+            "icon_dark_mode": _icon("#d4dbe5"),
             "url_route": "catalogs",
         },
         {

@@ -103,8 +103,10 @@ def density_answer(sky: Footprint, order: int, npix: int | None = None, deeper: 
     here = (start < many) & (start + wide > 0)
     start, wide, rows = start[here], wide[here], sky.rows[here]
     low, high = np.maximum(start, 0), np.minimum(start + wide, many)
-    at = np.repeat(low - np.concatenate([[0], np.cumsum(high - low)[:-1]]), high - low) + np.arange((high - low).sum())
-    counts = np.bincount(at, np.repeat(rows / wide, high - low), minlength=many)
+    long = high - low
+    before = np.repeat(np.cumsum(long) - long, long)
+    at = np.repeat(low, long) + np.arange(len(before)) - before
+    counts = np.bincount(at, np.repeat(rows / wide, long), minlength=many)
     return counts.astype(np.uint32)
 
 
@@ -132,7 +134,9 @@ def serving(skies: dict[str, Footprint]) -> Iterator[str]:
             if len(parts) > 4 and parts[4] == "density" and parts[3] in skies:
                 asked = dict(parse_qsl(urlsplit(self.path).query))
                 tile = [int(part) for part in parts[5:]] or [int(asked["order"])]
-                counts = density_answer(skies[parts[3]], *tile, **({"deeper": int(asked["deeper"])} if parts[5:] else {}))
+                counts = density_answer(
+                    skies[parts[3]], *tile, **({"deeper": int(asked["deeper"])} if parts[5:] else {})
+                )
                 self.answer(counts.astype("<u4").tobytes(), "application/octet-stream")
             elif path in encoded:
                 self.answer(encoded[path], "application/json")

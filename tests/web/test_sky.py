@@ -193,9 +193,12 @@ def test_hover_tells_the_cell_below_the_pointer(sky: Sky, address: str) -> None:
     sky.page.mouse.wheel(0, -4000)
     sky.page.wait_for_function("document.querySelector('.map').sky.transform.k > 100")
     assert "rows" in sky.page.locator(".tip").inner_text()
-    sky.page.mouse.click(*sky.page.locator(".front").evaluate(
-        "(map, [x, y]) => [map.getBoundingClientRect().x + x, map.getBoundingClientRect().y + y]", screen(sky, *DEEP)
-    ))
+    sky.page.mouse.click(
+        *sky.page.locator(".front").evaluate(
+            "(map, [x, y]) => [map.getBoundingClientRect().x + x, map.getBoundingClientRect().y + y]",
+            screen(sky, *DEEP),
+        )
+    )
     assert "Order" in sky.page.locator(".readout").inner_text()
 
 

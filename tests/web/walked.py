@@ -44,7 +44,9 @@ radius_arcsec: 20
 CLUSTER = (56.75, 24.12)
 PERIOD = 2.6  # days, of every object's brightness
 _SOURCES = pa.list_(
-    pa.struct([("mjd", pa.float64()), ("mag", pa.float32()), ("mag_err", pa.float32()), ("band", pa.string())])
+    pa.struct(
+        [("mjd", pa.float64()), ("mag", pa.float32()), ("mag_err", pa.float32()), ("band", pa.string())]
+    )
 )
 
 
@@ -120,7 +122,8 @@ def make_warehouse(place: Path, *, nights: int = 4) -> tuple[Path, Path]:
     folder = _start(warehouse, specs, "objects", "objects-1")
     for step in (
         in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves,
-        in_process.make_margins, in_process.make_indices, in_process.check, in_process.commit, in_process.show,
+        in_process.make_margins, in_process.make_indices, in_process.check, in_process.commit,
+        in_process.show,
     ):  # fmt: skip
         step(folder)
     came = [number for number in range(nights + 1) if number != 2]
@@ -150,5 +153,3 @@ def _land(landing: Path, number: int, table: pa.Table) -> None:
     folder = landing / f"night={FIRST + timedelta(days=number):%Y-%m-%d}"
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, folder / "part-0.parquet")
-
-

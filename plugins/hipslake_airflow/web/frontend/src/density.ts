@@ -243,7 +243,7 @@ function fill(
   const [width, height] = [Math.ceil(view.width), Math.ceil(view.height)];
   const values = new Float32Array(width * height).fill(-1);
   const columns = Math.ceil(width / BLOCK) + 1;
-  const near = 0.3 / pixelsPerRadian;
+  const near = 0.1 / pixelsPerRadian;
   const direction = (x: number, y: number): Direction => {
     const found = plane.position(...view.toPlane(x + 0.5, y + 0.5));
     return found && vectorOf(found[0], found[1]);
@@ -258,11 +258,9 @@ function fill(
     const middle = direction(x + half, y + half);
     if (!a && !b && !c && !d && !middle) return;
     if (a && b && c && d && middle) {
-      const off = Math.hypot(
-        (a[0] + b[0] + c[0] + d[0]) / 4 - middle[0], (a[1] + b[1] + c[1] + d[1]) / 4 - middle[1],
-        (a[2] + b[2] + c[2] + d[2]) / 4 - middle[2],
-      );
-      if (off < near + 0.02 * size * size * (1 / pixelsPerRadian) ** 2) {
+      const [east, north, up] = [a[0] + b[0] + c[0] + d[0], a[1] + b[1] + c[1] + d[1], a[2] + b[2] + c[2] + d[2]];
+      const long = Math.hypot(east, north, up);
+      if (Math.hypot(east / long - middle[0], north / long - middle[1], up / long - middle[2]) < near) {
         between(x, y, size, a, b, c, d);
         return;
       }
@@ -285,7 +283,9 @@ function fill(
       const stepZ = (b[2] + v * (d[2] - b[2]) - fromZ) / size;
       let to = (y + row) * width + x;
       for (let cell = 0; cell < cells; cell++) {
-        values[to++] = sample(fromX + cell * stepX, fromY + cell * stepY, fromZ + cell * stepZ);
+        const [east, north, up] = [fromX + cell * stepX, fromY + cell * stepY, fromZ + cell * stepZ];
+        const long = Math.sqrt(east * east + north * north + up * up);
+        values[to++] = sample(east / long, north / long, up / long);
       }
     }
   };
