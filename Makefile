@@ -44,10 +44,11 @@ lint: setup ## Check style, format and types
 	@$(with) ruff format --check .
 	@$(with) mypy
 
-up: setup ## Start Airflow with its UI on 127.0.0.1:8080 (HIPSLAKE_PORT moves it)
+up: setup ## Start Airflow with its UI on 127.0.0.1:8080 (HIPSLAKE_PORT moves it), and its database
+	@include/setup/setup.sh database
 	@$(with) python include/setup/standalone.py up
 
-down: ## Stop Airflow
+down: ## Stop Airflow and its database
 	@if [[ -x .venv/bin/python ]]; then $(with) python include/setup/standalone.py down; else echo "hipslake: Airflow is not running (there is no .venv yet)"; fi
 
 # Without environment.sh: what the services are told stands in docker-compose.yml.

@@ -40,7 +40,24 @@ export AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT="${AIRFLOW__CORE__DAGBAG_IMPORT_TIME
 export AIRFLOW__LOGGING__BASE_LOG_FOLDER="$AIRFLOW_HOME/logs"
 export AIRFLOW__CORE__EXECUTOR="${AIRFLOW__CORE__EXECUTOR:-LocalExecutor}"
 export AIRFLOW__CORE__PARALLELISM="${AIRFLOW__CORE__PARALLELISM:-4}"
-export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN="${AIRFLOW__DATABASE__SQL_ALCHEMY_CONN:-sqlite:///$AIRFLOW_HOME/airflow.db}"
+# The database that is given; else the PostgreSQL that database.py has made; else SQLite. What an outer shell took as its
+# own is looked up again.
+if [ -z "${AIRFLOW__DATABASE__SQL_ALCHEMY_CONN:-}" ] ||
+  [ "$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN" = "${HIPSLAKE_AT_DATABASE:-}" ]; then
+  HIPSLAKE_AT_DATABASE=$(cat -- "$AIRFLOW_HOME/postgres/url" 2>/dev/null) ||
+    HIPSLAKE_AT_DATABASE=sqlite:///$AIRFLOW_HOME/airflow.db
+  export HIPSLAKE_AT_DATABASE AIRFLOW__DATABASE__SQL_ALCHEMY_CONN="$HIPSLAKE_AT_DATABASE"
+else
+  unset HIPSLAKE_AT_DATABASE
+fi
+
+# With the default, glob, Airflow reads .airflowignore by a class that warns of being deprecated, at each start.
+export AIRFLOW__CORE__DAG_IGNORE_FILE_SYNTAX="${AIRFLOW__CORE__DAG_IGNORE_FILE_SYNTAX:-regexp}"
+# `airflow dags` warns that it cannot draw DAGs without graphviz, whatever it is asked for.
+case ${PYTHONWARNINGS:-} in
+  *graphviz*) ;;
+  *) export PYTHONWARNINGS="${PYTHONWARNINGS:+$PYTHONWARNINGS,}ignore:Could not import graphviz:UserWarning" ;;
+esac
 
 # Links in the UI and the address that tasks report to both come from the base URL, so it follows the port.
 # Airflow's two log servers move along, so that a second checkout on another port does not meet the first.
@@ -50,6 +67,11 @@ export AIRFLOW__API__BASE_URL="http://127.0.0.1:$HIPSLAKE_PORT"
 export AIRFLOW__CORE__EXECUTION_API_SERVER_URL="$AIRFLOW__API__BASE_URL/execution/"
 export AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT="$((HIPSLAKE_PORT + 713))"
 export AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT="$((HIPSLAKE_PORT + 714))"
+
+# A task whose first call is answered late calls again, and is refused: its first call has started it. So it waits, as the
+# API server may be slow on a busy machine.
+export AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT="${AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT:-60}"
+export AIRFLOW__WORKERS__EXECUTION_API_RETRIES="${AIRFLOW__WORKERS__EXECUTION_API_RETRIES:-10}"
 
 # JSON, since the URI form loses the master; local[*,4], since plain local[*] never retries a Spark task.
 if [ -z "${AIRFLOW_CONN_SPARK_DEFAULT:-}" ]; then

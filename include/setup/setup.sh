@@ -129,7 +129,7 @@ make_nginx() {
   rm -rf -- "$folder"
 }
 
-# PostgreSQL, for the test that runs a whole Airflow: the system's, or Debian's own, unpacked here, as with nginx.
+# PostgreSQL, for Airflow: the system's, or Debian's own, unpacked here, as with nginx.
 make_postgres() {
   local folder package program one
   compgen -G '.postgres/usr/lib/postgresql/*/bin/initdb' >/dev/null && return
@@ -147,7 +147,7 @@ make_postgres() {
     rm -rf -- .postgres
     mv -- "$folder/unpacked" .postgres
   else
-    say "there is no PostgreSQL, and it cannot be got from Debian's packages here; the test of a backfill will be skipped"
+    say "there is no PostgreSQL, and it cannot be got from Debian's packages here; tests on it will be skipped"
   fi
   rm -rf -- "$folder"
 }
@@ -165,12 +165,20 @@ make_chromium() {
 }
 
 make_database() {
-  local stamp
+  local stamp place
   # shellcheck source=include/setup/environment.sh
   source "$here/environment.sh"
   umask 077 # the database holds connections
   mkdir -p -- "$AIRFLOW_HOME"
-  stamp=$({ sed -n '/^apache-airflow/p' requirements.txt; echo "$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"; } | digest)
+  if [[ -n ${HIPSLAKE_AT_DATABASE:-} ]]; then # nobody has given one
+    [[ -e $AIRFLOW_HOME/airflow.db || -e $AIRFLOW_HOME/postgres ]] || make_postgres >/dev/null
+    python "$here/database.py" up
+    # shellcheck source=include/setup/environment.sh
+    source "$here/environment.sh"
+  fi
+  place=$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN
+  [[ -z ${HIPSLAKE_AT_DATABASE:-} ]] || place=${place%%:*} # its port may change
+  stamp=$({ sed -n '/^apache-airflow/p' requirements.txt; echo "$place"; } | digest)
   [[ $AIRFLOW__DATABASE__SQL_ALCHEMY_CONN != *"$AIRFLOW_HOME/airflow.db" || -e $AIRFLOW_HOME/airflow.db ]] &&
     [[ -e $AIRFLOW_HOME/.migrated && $(<"$AIRFLOW_HOME/.migrated") == "$stamp" ]] && return
   say "making Airflow's database in $AIRFLOW_HOME"

@@ -1,4 +1,4 @@
-"""Start and stop `airflow standalone` in the background: `standalone.py up | down`.
+"""Start `airflow standalone` in the background, and stop it and its database: `standalone.py up | down`.
 
 Runs in the environment of environment.sh. The process is remembered in `$AIRFLOW_HOME/standalone.json`.
 """
@@ -11,10 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
+import database
 from hipslake_cluster.health import problem
 from hipslake_cluster.processes import Background
+from ready import dags_not_read, tasks_not_served
 
 AIRFLOW_HOME = Path(os.environ["AIRFLOW_HOME"])
 AIRFLOW = Background(
@@ -33,9 +36,22 @@ def say(message: str) -> None:
     print(f"hipslake: {message}", flush=True)
 
 
-def is_healthy(url: str) -> bool:
-    """Whether the API answers and every component has a fresh heartbeat."""
-    return not problem(f"{url}/api/v2/monitor/health", *COMPONENTS, seconds=5)
+def not_ready(url: str, since: datetime | None = None) -> str:
+    """What is not so yet, or "".
+
+    Every component has a fresh heartbeat, the API of tasks answers at once, and the DAGs were read.
+
+    Parameters
+    ----------
+    url : str
+    since : datetime, optional
+        When Airflow was started: DAGs that were read before do not count.
+    """
+    return (
+        problem(f"{url}/api/v2/monitor/health", *COMPONENTS, seconds=5)
+        or tasks_not_served(url)
+        or dags_not_read(url, PASSWORD_FILE, since)
+    )
 
 
 def print_login(url: str) -> None:
@@ -63,10 +79,11 @@ def be_private() -> None:
 
 
 def up() -> int:
-    """Start Airflow and wait until it is healthy; one that already runs is left alone."""
+    """Start Airflow and wait until it is ready for work; one that already runs is left alone."""
     if AIRFLOW.pid is not None:
         url = AIRFLOW.noted("url")
-        say("Airflow is already up" if is_healthy(url) else "Airflow runs but is not healthy yet")
+        missing = not_ready(url)
+        say(f"Airflow runs but is not ready yet: {missing}" if missing else "Airflow is already up")
         print_login(url)
         return 0
     if subprocess.run([CHECKS, "java", "port", "space"], check=False).returncode:
@@ -76,23 +93,24 @@ def up() -> int:
     # A parent that ignores SIGINT (make in the background) would hand that on, and `down` would not stop it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     AIRFLOW.log.unlink(missing_ok=True)
+    since = datetime.now(UTC)
     process = AIRFLOW.start([sys.executable, "-m", LAUNCHER], os.environ, Path.cwd(), url=url)
     say("Airflow is starting; this takes about a minute")
     try:
-        return wait_until_healthy(process, url)
+        return wait_until_ready(process, url, since)
     except KeyboardInterrupt:
         say("Airflow goes on starting in the background; `make down` stops it")
         return 130
 
 
-def wait_until_healthy(process: subprocess.Popen[bytes], url: str) -> int:
+def wait_until_ready(process: subprocess.Popen[bytes], url: str, since: datetime) -> int:
     """Wait for every component, `READY_WITHIN` seconds at most; what does not come up is stopped again."""
     deadline = time.monotonic() + READY_WITHIN
-    while not is_healthy(url):
+    while missing := not_ready(url, since):
         if process.poll() is not None:
             reason = f"Airflow stopped while starting (exit code {process.returncode})"
         elif time.monotonic() > deadline:
-            reason = f"Airflow is not healthy after {READY_WITHIN:.0f} s (HIPSLAKE_UP_SECONDS changes that)"
+            reason = f"Airflow is not ready after {READY_WITHIN:.0f} s (HIPSLAKE_UP_SECONDS): {missing}"
         else:
             time.sleep(1)
             continue
@@ -116,13 +134,15 @@ def stop() -> int:
 
 
 def down() -> int:
-    """Stop Airflow and everything that it started; nothing to stop is fine."""
+    """Stop Airflow and everything that it started, then its database; nothing to stop is fine."""
     if not AIRFLOW.family():
         AIRFLOW.record.unlink(missing_ok=True)
-        say("Airflow is not running")
+        also = "; PostgreSQL, its database, is stopped" if database.down() else ""
+        say(f"Airflow is not running{also}")
         return 0
     say(f"stopping Airflow; running tasks have {STOPPED_WITHIN:.0f} s to end (HIPSLAKE_DOWN_SECONDS)")
     forced = stop()
+    database.down()
     say("Airflow is stopped" + (f"; {forced} processes of tasks still running were ended" if forced else ""))
     return 0
 

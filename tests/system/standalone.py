@@ -69,11 +69,16 @@ class Standalone:
 
 
 @contextmanager
-def standalone(place: Path, **variables: str) -> Iterator[Standalone]:
-    """Start Airflow; it is stopped at the end of the block."""
+def standalone(place: Path, *, on_postgres: bool = False, **variables: str) -> Iterator[Standalone]:
+    """Start Airflow; it is stopped at the end of the block.
+
+    With a PostgreSQL of its own if `on_postgres`, as `make up` starts it; else on SQLite or what is given.
+    """
     airflow = Standalone(place, **variables)
     script = f"python {PROJECT}/include/setup/standalone.py"
     try:
+        if on_postgres:
+            airflow.run(f"{PROJECT}/include/setup/setup.sh database")
         airflow.run(f"{script} up")
         yield airflow
     finally:

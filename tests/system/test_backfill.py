@@ -61,9 +61,54 @@ def test_nights_of_a_backfill_land_once(tmp_path: Path, nights: int) -> None:
     assert 0 < len(metrics[f"airflow.hipslake.step.{DAG}.append.duration"]) <= len(landed)  # none twice
 
 
-def states_at_the_end(database: str) -> list[str]:
-    """The states of the backfill's runs, when all have ended."""
-    asked = text("select state from dag_run where run_id like 'backfill%'")
+@pytest.mark.slow
+def test_a_backfill_and_triggers_beside_it_run_on_the_database_of_make_up(tmp_path: Path) -> None:
+    if find_postgres() is None:
+        pytest.skip("there is no PostgreSQL; on Debian and Ubuntu, include/setup/setup.sh postgres gets it")
+    nights = 4
+    survey = Survey(tmp_path, more='schedule: "0 0 * * *"')
+    specs = tmp_path / "specs" / "catalogs"
+    specs.mkdir(parents=True)
+    (specs / "stars.yaml").write_text(survey.spec.read_text())
+    for number in range(nights + 2):
+        survey.land(number, night_rows(number, rows=100))
+    folders = {"HIPSLAKE_SPECS": str(specs.parent), "HIPSLAKE_WAREHOUSE": str(tmp_path / "warehouse")}
+    with standalone(tmp_path, on_postgres=True, **folders) as airflow:
+        # Ready is ready: the first runs of all come at once, and no first try of a task is lost.
+        first, last = (FIRST + timedelta(days=day) for day in (0, nights - 1))
+        more = [FIRST + timedelta(days=nights + number) for number in range(2)]
+        windows = [f'{{"wait_minutes": 0, "window_start": "{night:%Y-%m-%dT00:00:00Z}"}}' for night in more]
+        lines = [f"airflow dags trigger {DAG} --conf '{window}' & pids+=($!)" for window in windows]
+        airflow.run(
+            f"airflow dags unpause --yes {DAG}; pids=(); {'; '.join(lines)}; "
+            f"airflow backfill create --dag-id {DAG} --from-date {first:%Y-%m-%d} --to-date {last:%Y-%m-%d} "
+            """--max-active-runs 4 --dag-run-conf '{"wait_minutes": 0}'; """
+            'for pid in "${pids[@]}"; do wait "$pid"; done'
+        )
+        database = airflow.run('printf %s "$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"').splitlines()[-1]
+        assert database.startswith("postgresql")
+        assert states_at_the_end(database, "run_type <> 'scheduled'") == ["success"] * (nights + 2)
+        tries = values(database, "select max(try_number) from task_instance where start_date is not null")
+        assert tries == [1]
+    landed = {(FIRST + timedelta(days=day)).isoformat() for day in range(nights)}
+    assert landed <= {increment.key for increment in survey.catalog.increments}
+    with pytest.raises(Exception, match="refused"):  # `down` stops the database too
+        values(database, "select 1")
+
+
+def values(database: str, statement: str) -> list[object]:
+    """The first column of what a database answers."""
+    engine = create_engine(database)
+    try:
+        with engine.connect() as connection:
+            return list(connection.execute(text(statement)).scalars())
+    finally:
+        engine.dispose()
+
+
+def states_at_the_end(database: str, which: str = "run_id like 'backfill%'") -> list[str]:
+    """The states of some runs, by default the backfill's, when all have ended."""
+    asked = text(f"select state from dag_run where {which}")
     engine = create_engine(database)
 
     def states() -> list[str]:
