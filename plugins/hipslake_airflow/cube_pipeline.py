@@ -25,7 +25,7 @@ from hipslake_airflow.operators.cube import (
     MaterialiseOperator,
     ResolveCubeOperator,
 )
-from hipslake_airflow.operators.run_folder import MATERIALISED
+from hipslake_airflow.operators.run_folder import MATERIALISED, pushed_run_uri
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.table_assets import assets_of_table
 
@@ -63,7 +63,7 @@ def cube_dag(
         tags=["hipslake", "cube", pipeline.removeprefix("cube_")],
     ) as dag:
         resolve = ResolveCubeOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]  # type: ignore[index]
+        run_uri = pushed_run_uri()
         build = BuildCubeOperator(task_id="build", run_uri=run_uri, cube=spec.name)
         resolve >> build
         if spec.materialise is not None and spec.materialise.name is not None:
@@ -95,7 +95,7 @@ def news_of(spec: CubeSpec, specs: SpecFolder) -> list[Asset]:
 def _publish(materialise: MaterialiseOperator, spec: MaterialiseSpec) -> None:
     """The steps of an ingest, from files that are listed already."""
     assert spec.name is not None, "a catalog is asked for"
-    run_uri = materialise.output["run_uri"]  # type: ignore[index]
+    run_uri = pushed_run_uri(materialise.task_id)
     place: dict[str, Any] = {"run_uri": run_uri, "part": MATERIALISED}
     histogram = HistogramCatalogOperator(task_id="histogram", spark_above_bytes=SPARK_ABOVE_BYTES, **place)
     plan = PlanPixelsOperator(task_id="plan", **place)

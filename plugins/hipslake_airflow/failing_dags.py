@@ -11,6 +11,7 @@ from airflow.sdk import DAG, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from hipslake_airflow.dag_settings import with_settings
+from hipslake_airflow.display_names import display_name
 
 TAG = "failing"
 
@@ -52,8 +53,10 @@ def failing_dag(pipeline: str, path: Path, error: Exception, name: str | None = 
     `name` is what its id says beside the pipeline, by default the name of the spec's file.
     """
     message = f"{path}: no DAG can be made of it, which is a bug of hipslake: {type(error).__name__}: {error}"
+    dag_id = dag_id_of(pipeline, path) if name is None else f"{pipeline}__{name}"
     given = {
-        "dag_id": dag_id_of(pipeline, path) if name is None else f"{pipeline}__{name}",
+        "dag_id": dag_id,
+        "dag_display_name": display_name(dag_id),
         "schedule": None,
         "catchup": False,
         "tags": ["hipslake", TAG],

@@ -17,6 +17,7 @@ from hipslake_airflow.operators.catalog import (
     derived_from,
 )
 from hipslake_airflow.operators.join import JoinOperator, ResolveJoinOperator
+from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
 
@@ -54,15 +55,16 @@ def join_dag(
         tags=["hipslake", "catalog", kind],
     ) as dag:
         first = resolve(task_id="resolve", spec_file=str(path))
-        run_uri = first.output["run_uri"]  # type: ignore[index]
+        run_uri = pushed_run_uri()
         work = join(task_id=kind, run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
-        # Not after one whose sides are not there yet.
+        # Not after one whose sides are not there yet; therefore it looks at the first task too.
         view = BuildHatsViewOperator(
             task_id="view", run_uri=run_uri, trigger_rule="none_failed_min_one_success"
         )
         derived = derived_from(run_uri, margin=spec.margin, index=spec.index)
         chain(first, work, *([derived] if derived else []), verify, publish, view)
+        first >> view
     return dag

@@ -12,6 +12,8 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
+from hipslake_airflow.links.page import CatalogsPageLink
+
 PREFIX = "/hipslake"
 # Airflow may be served below a path, and its UI puts views into frames by their address.
 PAGE = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/") + PREFIX
@@ -47,6 +49,7 @@ class HipslakePlugin(AirflowPlugin):
 
     name = "hipslake"
     fastapi_apps = [{"app": CatalogsApp(), "url_prefix": PREFIX, "name": "hipslake catalogs"}]  # noqa: RUF012
+    global_operator_extra_links = [CatalogsPageLink()]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {
             "name": "Catalogs",

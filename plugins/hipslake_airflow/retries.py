@@ -12,6 +12,7 @@ from airflow.sdk import DAG, ExceptionRetryPolicy, Param, RetryAction, RetryRule
 from airflow.sdk.definitions.param import ParamsDict
 
 from hipslake_airflow.dag_settings import with_settings
+from hipslake_airflow.display_names import display_name
 
 # Wrong input and wrong specs end a task by AirflowFailException, so they never come here.
 _BUGS: list[type[BaseException] | str] = [
@@ -80,6 +81,7 @@ def pipeline_dag(*, params: Mapping[str, Param] | None = None, **given: Any) -> 
         Other parameters of `airflow.sdk.DAG`.
     """
     common = {
+        "dag_display_name": display_name(given["dag_id"]),
         "schedule": None,
         "start_date": datetime(2020, 1, 1, tzinfo=UTC),
         "catchup": False,

@@ -15,6 +15,7 @@ from hipslake.specs.vacuum_spec import VacuumSpec
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.catalog import BuildHatsViewOperator, ResolveRunOperator
+from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 from hipslake_airflow.params.catalog import vacuum_params
@@ -100,7 +101,7 @@ def catalog_dag(
         tags=["hipslake", "catalog", tag],
     ) as dag:
         resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]  # type: ignore[index]
+        run_uri = pushed_run_uri()
         work = step(task_id=pipeline.removeprefix("catalog_"), run_uri=run_uri)
         resolve >> work
         if commits:

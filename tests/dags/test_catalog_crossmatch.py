@@ -52,7 +52,7 @@ def test_margins_and_indices_of_an_outcome_are_tasks_before_it_is_verified(load:
     (joins / "a_x_b.yaml").write_text(f"{SPEC}how: outer\nmargin: {{arcsec: [10, 60]}}\nindex: [id]\n")
     dag = load()[DAG]
     assert dag.task_dict["crossmatch"].downstream_task_ids == {"margin", "index"}
-    assert dag.task_dict["verify"].upstream_task_ids == {"resolve", "margin", "index"}
+    assert dag.task_dict["verify"].upstream_task_ids == {"margin", "index"}
     assert "all rows of both catalogs, side by side where they match" in dag.doc_md
     assert 'a margin of 10" and 60"; an index of `id` |' in dag.doc_md
 

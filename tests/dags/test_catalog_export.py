@@ -87,7 +87,7 @@ def test_the_task_exports_what_its_form_says(load: Load, root: Path, tmp_path: P
     summary = executed(
         load()["catalog_export"],
         catalog="stars",
-        version=1,
+        version="1",
         region=CONE,
         columns=["mag", "id"],
         filters="mag < 13",

@@ -36,9 +36,9 @@ def test_margins_and_indices_are_made_side_by_side(load: Load, specs: Path) -> N
     in_process.write_spec(specs / "stars.yaml", "x/*.parquet", more=f"{MARGIN}\nindex: [id]")
     dag = load()["catalog_ingest__stars"]
     for task_id in ("margin", "index"):
-        assert dag.get_task(task_id).upstream_task_ids == {"resolve", "write"}
+        assert dag.get_task(task_id).upstream_task_ids == {"write"}
         assert dag.get_task(task_id).downstream_task_ids == {"verify"}
-    assert dag.get_task("verify").upstream_task_ids == {"resolve", "margin", "index"}
+    assert dag.get_task("verify").upstream_task_ids == {"margin", "index"}
 
 
 def test_every_spec_has_a_dag_that_adds_margins(load: Load, stars: Path) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 from hipslake import Catalog
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep.request import RepairReport, VacuumReport
@@ -102,6 +103,44 @@ def test_params_out_of_bounds_are_refused(
 
 
 @pytest.mark.system
+def proposed(dag: Any) -> list[str] | None:
+    """The versions that the form of a DAG proposes; None where a number is typed."""
+    schema = dag.params.get_param("version").schema
+    assert ("string" in schema["type"]) == ("examples" in schema)
+    return schema.get("examples")
+
+
+def test_forms_propose_the_versions_that_can_be_read_and_take_others(load: Load, root: Path) -> None:
+    log = VersionLog(Storage.at(root))
+    dags = load()
+    assert proposed(dags["catalog_rollback__stars"]) == ["2", "1"]
+    assert proposed(dags["catalog_export"]) == [str(number) for number in reversed(log.numbers())]
+    assert proposed(dags["cube_query"]) is None
+    log.entomb(1)
+    (root / "_versions" / "00000009.json.tmp").write_text("{}")
+    (root / "_versions" / "10.json").write_text("{}")
+    dags = load()
+    assert log.numbers() == [2, 3]
+    assert proposed(dags["catalog_rollback__stars"]) == ["2"]
+    assert proposed(dags["catalog_export"]) == ["3", "2"]
+    param = dags["catalog_rollback__stars"].params.get_param("version")
+    assert [param.resolve(value) for value in ("2", 2, 77, "77")] == ["2", 2, 77, "77"]
+    for value in (0, "0", "-1", "2 ", "two", "", 1.5, None, "1234567890"):
+        with pytest.raises(ParamValidationError):
+            param.resolve(value)
+
+
+def test_of_a_catalog_that_is_not_there_or_in_an_object_store_a_number_is_typed(
+    load: Load, stars: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert proposed(load()["catalog_rollback__stars"]) is None
+    monkeypatch.setenv("HIPSLAKE_WAREHOUSE", "s3://bucket/warehouse")
+    dags = load()
+    assert proposed(dags["catalog_rollback__stars"]) is None
+    assert proposed(dags["catalog_export"]) is None
+    assert dags["catalog_export"].params.get_param("version").resolve(None) is None
+
+
 class TestRuns:
     """Whole DAG runs."""
 
@@ -112,7 +151,7 @@ class TestRuns:
         from airflow.utils.session import create_session
         from sqlalchemy import select
 
-        run = load()["catalog_rollback__stars"].test(run_conf={"version": 1})
+        run = load()["catalog_rollback__stars"].test(run_conf={"version": "1"})
         assert states(run) == dict.fromkeys(["resolve", "rollback", "view"], "success")
         catalog = Catalog.open(root)
         assert (catalog.version, catalog.metadata.restored) == (4, 1)

@@ -158,6 +158,35 @@ def test_a_task_of_any_dag_that_fails_is_told(
     assert all(task.on_failure_callback for task in dag.tasks)
 
 
+def test_the_names_that_are_shown_are_as_many_as_dags_and_those_of_a_catalog_stand_together(
+    many: Path,
+) -> None:
+    shown = {dag.dag_display_name: dag_id for dag_id, dag in spec_dags(many).items()}
+    assert len(shown) == len(spec_dags(many))
+    assert shown["survey_007: ingest"] == "catalog_ingest__survey_007"
+    of_one = [name for name in shown if "survey_007" in name]
+    assert {name.partition(":")[0] for name in of_one} == {"survey_007"}
+    names = sorted(shown)
+    assert names[names.index(min(of_one)) :][: len(of_one)] == sorted(of_one)
+
+
+def test_graphs_have_no_edge_beside_a_longer_way(many: Path) -> None:
+    """But one: whether other readers are shown a join depends on its first task, whatever lies between."""
+    longer: dict[str, set[tuple[str, str]]] = {}
+    for dag in spec_dags(many).values():
+        behind = {task.task_id: task.get_flat_relative_ids(upstream=False) for task in dag.tasks}
+        longer.setdefault(dag.dag_id.partition("__")[0], set()).update(
+            (task.task_id, last)
+            for task in dag.tasks
+            for last in task.downstream_task_ids
+            if any(last in behind[between] for between in task.downstream_task_ids)
+        )
+        assert len(behind) == 1 or all(task.upstream_task_ids or behind[task.task_id] for task in dag.tasks)
+    joins = ("catalog_crossmatch", "catalog_equijoin")
+    assert longer == {pipeline: {("resolve", "view")} if pipeline in joins else set() for pipeline in longer}
+    assert {"catalog_ingest", "catalog_crossmatch", "cube_align", "iceberg_sink"} <= longer.keys()
+
+
 def test_the_dags_folder_holds_the_dags_and_what_is_wrong_with_specs() -> None:
     files = sorted(path.name for path in (airflow_home.PROJECT / "dags").glob("*.py"))
     assert files == ["spec_errors.py", "survey_pipelines.py"]

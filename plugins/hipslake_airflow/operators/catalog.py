@@ -189,7 +189,7 @@ def derived_from(
 
     Parameters
     ----------
-    run_uri : str or XComArg
+    run_uri : str
     margin : MarginSpec
     index : sequence of str
     """
@@ -329,7 +329,7 @@ class ExportCatalogOperator(SparkFormOperator):
         optional = {name: params.get(name) or None for name in ("region", "columns", "filters", "format")}
         return {
             "catalog": params["catalog"],
-            "version": params.get("version"),
+            "version": int(params["version"]) if params.get("version") else None,
             "output": params["output"],
             "overwrite": bool(params.get("overwrite", False)),
             **optional,

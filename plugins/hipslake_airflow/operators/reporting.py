@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator, BaseOperatorLink, Context
+from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from hipslake_airflow import metrics
+from hipslake_airflow.dags_test import is_dags_test, keep_outcome, told_at_the_end
 from hipslake_airflow.hooks.storage import use_storage_connection
-from hipslake_airflow.links.page import CatalogsPageLink
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report, Request
@@ -26,7 +27,6 @@ class ReportingMixin(BaseOperator):
 
     step: ClassVar[str]
     """The name of the step in `hipslake.steps.registry`."""
-    operator_extra_links: Collection[BaseOperatorLink] = (CatalogsPageLink(),)
     _report: Report | None = None
 
     @abstractmethod
@@ -60,13 +60,14 @@ class ReportingMixin(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Perform the step and return the summary of its report; errors that cannot pass end the task."""
-        use_storage_connection()
-        self.prepare(context)
-        summary = self.push_report(lambda: self.perform(context))
-        self.finish(context, self._report)
-        reason = self.skip_reason(self._report)
-        if reason is not None:
-            raise AirflowSkipException(reason)
+        with told_at_the_end(self.task_id, context):
+            use_storage_connection()
+            self.prepare(context)
+            summary = self.push_report(lambda: self.perform(context))
+            self.finish(context, self._report)
+            reason = self.skip_reason(self._report)
+            if reason is not None:
+                raise AirflowSkipException(reason)
         return summary
 
     def push_report(self, step: Callable[[], Report]) -> dict[str, Any]:
@@ -80,6 +81,8 @@ class ReportingMixin(BaseOperator):
             self.log.info("Removed %s, left behind by a run that died.", path)
         if metrics.are_sent():
             self._send_metrics(report)
+        if is_dags_test(sys.argv):
+            keep_outcome(self.task_id, self._run_folder, report)
         return summary
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:

@@ -15,6 +15,23 @@ MATERIALISED = "materialise"
 """In the run folder of a cube: that of the run of the catalog that its joined rows become."""
 
 
+def pushed_run_uri(task_id: str = "resolve") -> str:
+    """Return the template of the run folder that a task has pushed; empty where it has pushed none.
+
+    A template draws no edge: an XComArg would draw one from that task to every task of the run.
+
+    Parameters
+    ----------
+    task_id : str
+
+    Examples
+    --------
+    >>> pushed_run_uri()
+    "{{ ti.xcom_pull(task_ids='resolve', key='run_uri') or '' }}"
+    """
+    return f"{{{{ ti.xcom_pull(task_ids={task_id!r}, key='run_uri') or '' }}}}"
+
+
 class InRunFolder:
     """A task of a run that was resolved before: its `run_uri` is computed before it is executed.
 

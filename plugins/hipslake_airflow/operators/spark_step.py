@@ -15,7 +15,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from hipslake_airflow.failures import failure_to_raise
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
-from hipslake_airflow.links.page import CatalogsPageLink
 from hipslake_airflow.links.spark import SparkLink, spark_page
 from hipslake_airflow.operators.reporting import ReportingMixin
 from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder, StartsRun
@@ -36,7 +35,7 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+        The run folder; usually `pushed_run_uri()`. Templated, and no other than the run's own.
     warehouse : str
         Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     part : str
@@ -50,7 +49,7 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
 
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#f7e3c8"
-    operator_extra_links = (CatalogsPageLink(), SparkLink())
+    operator_extra_links = (SparkLink(),)
     spark_page = ""  # where Spark shows the job
 
     def __init__(

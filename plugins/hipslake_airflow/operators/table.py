@@ -126,7 +126,7 @@ class ConfirmSinkOperator(InRunFolder, BaseOperator):
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+        The run folder; usually `pushed_run_uri()`. Templated, and no other than the run's own.
     warehouse : str
         Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     """

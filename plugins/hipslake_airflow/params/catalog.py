@@ -14,6 +14,7 @@ from hipslake_airflow.params.fields import (
     wait_field,
     window_fields,
 )
+from hipslake_airflow.params.versions import proposed_versions, version_param
 
 
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
@@ -54,19 +55,14 @@ def compact_params(spec: CatalogSpec) -> dict[str, Param]:
     }
 
 
-def rollback_params() -> dict[str, Param]:
-    """Return the params of a rollback; the version has no default."""
-    return {
-        "version": Param(
-            type="integer",
-            minimum=1,
-            title="Version",
-            description=(
-                "The number of the version to bring back. It is published once more, as the newest; all "
-                "versions stay. Catalog.open(...).versions() lists those that there are."
-            ),
-        )
-    }
+def rollback_params(catalog: str) -> dict[str, Param]:
+    """Return the params of a rollback; the version has no default, and the older ones are proposed."""
+    help_text = (
+        "The number of the version to bring back. It is published once more, as the newest; all versions "
+        "stay. The catalogs page tells what each is; Catalog.open(...).versions() lists those that there are."
+    )
+    older = proposed_versions("catalogs", catalog)[1:]
+    return {"version": version_param(help_text, older, required=True)}
 
 
 def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Param]:

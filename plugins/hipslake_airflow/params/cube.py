@@ -8,7 +8,8 @@ from airflow.sdk import Param
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import LONGEST_URI, switch_field, text_field, uri_field, version_field
+from hipslake_airflow.params.fields import LONGEST_URI, switch_field, text_field, uri_field
+from hipslake_airflow.params.versions import proposed_versions, version_param
 
 _MODES = {
     "align": "align: add what is missing, read again what has changed",
@@ -66,7 +67,7 @@ def query_params(cubes: Sequence[str]) -> dict[str, Param]:
     """Return the params of a query; the cubes of the specs are proposed, others may be typed."""
     return {
         "cube": cube_field(cubes),
-        "version": version_field(),
+        "version": version_param("Empty: the newest.", proposed_versions("cubes", *cubes)),
         "columns": names_field("Columns", "Payload that is wanted, one per line. Empty: all."),
         "conditions": text_field("Conditions", f"Which rows: {_CONDITIONS}Empty: all.", 10_000),
         "partition_by": names_field(
@@ -164,7 +165,7 @@ def stats_params(cubes: Sequence[str]) -> dict[str, Param]:
     """Return the params of a weighing."""
     return {
         "cube": cube_field(cubes),
-        "version": version_field(),
+        "version": version_param("Empty: the newest.", proposed_versions("cubes", *cubes)),
     }
 
 

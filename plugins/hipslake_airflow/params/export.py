@@ -8,7 +8,8 @@ from airflow.sdk import Param
 from hipslake.specs.base import FORM_NAME_PATTERN
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import region_field, switch_field, text_field, uri_field, version_field
+from hipslake_airflow.params.fields import region_field, switch_field, text_field, uri_field
+from hipslake_airflow.params.versions import proposed_versions, version_param
 
 
 def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
@@ -22,7 +23,7 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
             title="Catalog",
             description="The name of a published catalog.",
         ),
-        "version": version_field(),
+        "version": version_param("Empty: the newest.", proposed_versions("catalogs", *catalogs)),
         "region": region_field("The part of the sky"),
         "columns": Param(
             None,

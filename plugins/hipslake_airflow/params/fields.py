@@ -95,8 +95,3 @@ def uri_field(title: str, help_text: str) -> Param:
 def switch_field(title: str, help_text: str, *, on: bool = False) -> Param:
     """Whether something is done, by default as `on` says."""
     return Param(on, type="boolean", title=title, description=help_text)
-
-
-def version_field() -> Param:
-    """A version by its number; none at all is the newest."""
-    return Param(None, type=["null", "integer"], minimum=1, title="Version", description="Empty: the newest.")

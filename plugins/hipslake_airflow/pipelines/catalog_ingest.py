@@ -25,6 +25,7 @@ from hipslake_airflow.operators.catalog import (
     WritePartitionsOperator,
     derived_from,
 )
+from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.params.catalog import ingest_params
 from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.retries import pipeline_dag
@@ -47,7 +48,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
         tags=["hipslake", "catalog", spec.layout.value],
     ) as dag:
         resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]  # type: ignore[index]
+        run_uri = pushed_run_uri()
         wait = SourceFilesSensor(task_id="wait", run_uri=run_uri)
         inputs = FreezeInputsOperator(task_id="inputs", run_uri=run_uri)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.

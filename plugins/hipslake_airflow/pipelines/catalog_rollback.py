@@ -26,7 +26,7 @@ def catalog_rollback(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
         partial(RollbackCatalogOperator, catalog=spec.name),
         description=f"Bring an older version of {spec.name} back",
         tag="versions",
-        params=rollback_params(),
+        params=rollback_params(spec.name),
     )
 
 

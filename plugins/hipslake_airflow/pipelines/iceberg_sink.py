@@ -14,6 +14,7 @@ from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
+from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.table import (
     ConfirmSinkOperator,
     FreezeSinkFilesOperator,
@@ -43,7 +44,7 @@ def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
         tags=["hipslake", "table", "sink"],
     ) as dag:
         resolve = ResolveSinkOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]  # type: ignore[index]
+        run_uri = pushed_run_uri()
         sink = IcebergSinkOperator(task_id="sink", run_uri=run_uri, table=spec.name)
         if isinstance(spec.source, CatalogRowsSpec):
             resolve >> sink

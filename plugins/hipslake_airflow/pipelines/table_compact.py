@@ -13,6 +13,7 @@ from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
+from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.table import CompactTableOperator, ResolveCompactionOperator
 from hipslake_airflow.params.tables import compaction_params
 from hipslake_airflow.pipeline import SpecPipeline
@@ -36,7 +37,7 @@ def table_compact(spec: CompactionSpec, path: Path, specs: SpecFolder) -> DAG:
         tags=["hipslake", "table", "compact"],
     ) as dag:
         resolve = ResolveCompactionOperator(task_id="resolve", spec_file=str(path))
-        resolve >> CompactTableOperator(task_id="compact_table", run_uri=resolve.output["run_uri"])  # type: ignore[index]
+        resolve >> CompactTableOperator(task_id="compact_table", run_uri=pushed_run_uri())
     return dag
 
 

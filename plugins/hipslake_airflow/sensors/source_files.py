@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
+from hipslake_airflow.dags_test import told_at_the_end
 from hipslake_airflow.failures import failure_to_raise
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
@@ -26,7 +27,7 @@ class SourceFilesSensor(InRunFolder, BaseSensorOperator):
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+        The run folder; usually `pushed_run_uri()`. Templated, and no other than the run's own.
     warehouse : str
         Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     poke_interval : float or timedelta
@@ -62,6 +63,10 @@ class SourceFilesSensor(InRunFolder, BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Look once; if nothing is there, leave the looking to the triggerer."""
+        with told_at_the_end(self.task_id, context):
+            return self._look(context)
+
+    def _look(self, context: Context) -> Any:
         use_storage_connection()
         if self._waits_as_the_run_says:
             self.timeout = self._run().wait_minutes * 60
@@ -97,14 +102,15 @@ class SourceFilesSensor(InRunFolder, BaseSensorOperator):
         AirflowException
             If the source could not be listed; retried if that may pass.
         """
-        if "failure" in event:
-            from hipslake.steps.report import Failure
+        with told_at_the_end(self.task_id, context):
+            if "failure" in event:
+                from hipslake.steps.report import Failure
 
-            raise failure_to_raise(Failure.model_validate(event["failure"]))
-        if not event["files"]:
-            use_storage_connection()
-            self._settle(self._source())
-            return
+                raise failure_to_raise(Failure.model_validate(event["failure"]))
+            if not event["files"]:
+                use_storage_connection()
+                self._settle(self._source())
+                return
         self.log.info("Found %d files.", event["files"])
 
     def _run(self) -> Any:
