@@ -21,6 +21,7 @@ from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.cube.request import CubeQueryRequest
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.export.request import ExportRequest
+from hipslake.steps.hips.request import HipsRequest
 from hipslake.steps.ingest.resolve import resolve_window
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
@@ -101,6 +102,18 @@ def _partitions(value: str, warehouse: Path) -> None:
     parse_filter(value, SCHEMA)
 
 
+def harmless_property(name: str) -> Callable[[Any, Path], None]:
+    """It stands in a file of lines, each with a keyword, that everybody may read."""
+
+    def check(value: str, warehouse: Path) -> None:
+        told = HipsRequest(run_uri="/r", warehouse=str(warehouse), catalog="sky", **{name: value})
+        assert getattr(told, name) == value
+        assert len(value.split()) == 1
+        assert len(value.splitlines()) == 1
+
+    return check
+
+
 GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_ingest", "threshold"): harmless_threshold,
     ("catalog_crossmatch", "threshold"): harmless_threshold,
@@ -111,6 +124,13 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_export", "filters"): _filter,
     ("catalog_export", "output"): harmless_output,
     ("catalog_export", "format"): lambda value, warehouse: ExportFormat.of("x", value) and None,
+    ("catalog_hips", "order_by"): harmless_names,
+    ("catalog_hips", "columns"): harmless_names,
+    ("catalog_hips", "filters"): _filter,
+    ("catalog_hips", "region"): harmless_region,
+    ("catalog_hips", "output"): harmless_output,
+    ("catalog_hips", "service_url"): harmless_property("service_url"),
+    ("catalog_hips", "creator_did"): harmless_property("creator_did"),
     ("cube_query", "output"): harmless_output,
     ("cube_query", "conditions"): lambda value, warehouse: check_conditions(value),
     **{

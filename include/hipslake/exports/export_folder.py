@@ -30,11 +30,14 @@ class NewFolder:
         Of the folder.
     owner : str
         Id of the writer (the run), unique among writers.
+    manifest : str
+        The file that says what the folder holds.
     """
 
-    def __init__(self, uri: str, owner: str) -> None:
+    def __init__(self, uri: str, owner: str, *, manifest: str = MANIFEST) -> None:
         self._parent, self._name = Storage.of_file(uri)
         self._owner = owner
+        self._manifest = manifest
         digest = hashlib.sha256(owner.encode()).hexdigest()[:8]
         self._staged = self._name
         if self._parent.is_local:
@@ -87,7 +90,7 @@ class NewFolder:
             Something was put there meanwhile.
         """
         manifest = json.dumps({"owner": self._owner, **about}, indent=1, default=str) + "\n"
-        self.files.write(MANIFEST, manifest.encode())
+        self.files.write(self._manifest, manifest.encode())
         if self._staged == self._name:
             self.files.delete(UNFINISHED)
             return
@@ -105,14 +108,14 @@ class NewFolder:
         if not self._parent.entry(self._name).is_dir:
             return False
         folder = self._parent.sub(self._name)
-        if folder.is_file(MANIFEST):
+        if folder.is_file(self._manifest):
             return self._owner_in_manifest() == self._owner
         return folder.is_file(UNFINISHED) and folder.read(UNFINISHED) == self._owner.encode()
 
     def _owner_in_manifest(self) -> object:
         """The owner that the manifest names; None if it names none."""
         try:
-            manifest = plain_json(self._parent.sub(self._name).read(MANIFEST))
+            manifest = plain_json(self._parent.sub(self._name).read(self._manifest))
         except (FileNotFoundError, ValueError):
             return None
         return manifest.get("owner") if isinstance(manifest, dict) else None

@@ -200,6 +200,7 @@ STEPS = {
         _step("cube_cleanup", "cube:CleanUpCube", "cube.cube_upkeep:clean_up"),
         _step("cube_stats", "cube:CubeStats", "cube.cube_upkeep:cube_stats"),
         _step("export", "export:Export", "export.run:run", "export_catalog", 2 * _GIB, "bytes_to_export"),
+        _step("hips", "hips:Hips", "hips.run:run", "build_hips", 2 * _GIB, "bytes_to_show"),
     )
 }
 """Every step, by name."""

@@ -7,6 +7,7 @@ never from a URI. Web servers are read only.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -265,6 +266,11 @@ class Storage:
         except OSError as error:
             with self._errors(path, "write"):
                 raise error
+
+    def sync(self) -> None:
+        """Let all that was written with `durable=False` survive a power cut too; what stores have does."""
+        if self.is_local:
+            os.sync()
 
     def mark_of(self, path: str) -> str | None:
         """The mark of a file that `creating` has made; None of others where the store says so."""

@@ -1,0 +1,118 @@
+"""The form of the DAG that makes a HiPS of a catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from hipslake_airflow.params.fields import (
+    LONGEST_URI,
+    region_field,
+    switch_field,
+    text_field,
+    version_field,
+)
+
+_MOST_ROWS = 100_000
+_IVOID = r"^ivo://[A-Za-z0-9][A-Za-z0-9._-]{2,}(/\S*)?(?!\n)$"
+_URL = r"^https?://[^\s@]+(?!\n)$"
+_TILES, _PUBLISHING = "Tiles", "Publishing"
+
+
+def hips_params(name: str) -> dict[str, Param]:
+    """Return the params of a HiPS of a catalog."""
+    return {
+        "version": version_field(),
+        "order_by": Param(
+            None,
+            type=["null", "string"],
+            maxLength=1000,
+            title="Order by",
+            description="The column whose smallest values are shown first, such as a magnitude. Empty: rows "
+            "are shown at random.",
+        ),
+        "descending": switch_field("Descending", "Show the largest values first."),
+        "columns": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "minLength": 1},
+            title="Columns",
+            description="One per line. Empty: all. The position is always there.",
+        ),
+        "filters": text_field(
+            "Filters", "Which rows: phot_g_mean_mag < 18 and ra_error is not null. Empty: all.", 10_000
+        ),
+        "region": region_field("The part of the sky"),
+        "tile_rows": _number(
+            500,
+            1,
+            _MOST_ROWS,
+            "Rows of a tile",
+            "At most, of order 3 and finer; all that are left, of the last.",
+        ),
+        "allsky_rows": _number(
+            60,
+            1,
+            _MOST_ROWS,
+            "Rows of a coarse tile",
+            "At most, of orders 1 and 2, which clients load at once.",
+        ),
+        "deepest_order": _number(
+            12,
+            3,
+            29,
+            "Last order",
+            "Of the finest tiles: 12 is 52 arcsec. Where few rows are left, tiles end before.",
+        ),
+        "coverage_order": _number(10, 0, 29, "Order of the coverage", "Of the MOC: 10 is 3.4 arcmin."),
+        "output": _text(
+            "Output",
+            "Path or URI of the folder that holds a folder for each version. Empty: "
+            f"exports/hips/{name} of the warehouse; other relative paths lie below exports/, too.",
+        ),
+        "service_url": _text(
+            "Service URL",
+            "Where the output is served, for the list of HiPS: https://example.org/hips/stars.",
+            pattern=_URL,
+        ),
+        "creator_did": _text(
+            "Identifier",
+            f"The IVOA identifier of the HiPS. Empty: ivo://UNK.AUTH/C/{name}, of no authority.",
+            pattern=_IVOID,
+        ),
+        "public": Param(
+            False,
+            type="boolean",
+            title="Public",
+            description="Whether hips_status says public, and not private.",
+            section=_PUBLISHING,
+        ),
+        "keep_versions": _number(
+            2, 1, 1000, "Versions that stay", "The HiPS of so many of the newest versions stay.", _PUBLISHING
+        ),
+    }
+
+
+def _number(default: int, least: int, most: int, title: str, help_text: str, section: str = _TILES) -> Param:
+    return Param(
+        default,
+        type="integer",
+        minimum=least,
+        maximum=most,
+        title=title,
+        description=help_text,
+        section=section,
+    )
+
+
+def _text(title: str, help_text: str, **more: Any) -> Param:
+    return Param(
+        None,
+        type=["null", "string"],
+        maxLength=LONGEST_URI,
+        title=title,
+        description=help_text,
+        section=_PUBLISHING,
+        **more,
+    )
