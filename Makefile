@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-hips bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -84,6 +84,9 @@ bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy p
 
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.margin $(ARGS)
+
+bench-hips: setup ## Measure the HiPS of a catalog of 5M rows (ARGS="--rows 1M" takes fewer)
+	@$(with) python -m benchmarks.hips $(ARGS)
 
 bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
 	@$(with) python -m benchmarks.tables $(ARGS)
