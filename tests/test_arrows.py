@@ -19,6 +19,8 @@ PARSED = sorted(
     if WEB not in path.parents
 )
 LAYERS = (  # a package may import those after it
+    "__main__",
+    "cli",
     "api",
     "spark",
     "steps",

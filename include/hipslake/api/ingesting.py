@@ -94,7 +94,7 @@ def ingest(
         layout=layout,
         force=force,
         spark=spark,
-    ).catalog
+    ).told()
 
 
 def ingested(

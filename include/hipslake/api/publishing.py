@@ -77,7 +77,7 @@ def publish(
         threshold=threshold,
         force=force,
         spark=spark,
-    ).catalog
+    ).told()
 
 
 def published_join(

@@ -45,6 +45,12 @@ class Outcome(NamedTuple):
     run_uri: str
     nothing_to_do: str
 
+    def told(self) -> Catalog:
+        """Return the catalog, and log a warning where there was nothing to do."""
+        if self.nothing_to_do:
+            log.warning("%s: %s", self.catalog.uri, self.nothing_to_do)
+        return self.catalog
+
 
 class StepRunner:
     """Performs the steps of one run, as the tasks of its DAG do: with the same requests, in such a folder.
@@ -172,8 +178,6 @@ class StepRunner:
         if version is None:
             raise EmptySourceError(f"{self.catalog_uri}: {nothing_to_do}")
         self.perform("view")
-        if nothing_to_do:
-            log.warning("%s: %s", self.catalog_uri, nothing_to_do)
         return Outcome(Catalog.open(self.catalog_uri, version), self.folder.uri, nothing_to_do)
 
     def newest(self) -> int | None:
@@ -198,7 +202,7 @@ class StepRunner:
     def _in_session(self, step: Step) -> Any:
         """The engine of the session that was given, or of one that is opened now."""
         if self._engine is None:
-            if find_spec("pyspark") is None:
+            if not is_installed("pyspark"):
                 raise StepError(
                     f"{step.name}: the run is so large that Spark is to do it, and pyspark is not installed; "
                     "install it (pip install 'hipslake[spark]'), or pass spark=False to do it in this "
@@ -212,6 +216,14 @@ class StepRunner:
                 session = self._held.enter_context(session_of_program(f"hipslake {self.dag_id}"))
             self._engine = SparkEngine(session)
         return self._engine
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package could be imported; it is not."""
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def warehouse_uri(given: str | os.PathLike[str] | None) -> str:

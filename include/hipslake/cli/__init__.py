@@ -1,0 +1,1 @@
+"""The command line `hipslake`: a module for each command, which imports what does the work when it runs."""

@@ -1,0 +1,132 @@
+"""`hipslake match`: two catalogs are matched; the outcome is published, written to a file, or printed."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from hipslake.cli.ingest_command import add_run_arguments, tell_outcome
+from hipslake.cli.places import CATALOG, listed
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "left", metavar="LEFT", help=f"{CATALOG}; or, alone, a spec of a join: a YAML file, or its name"
+    )
+    parser.add_argument("right", nargs="?", metavar="RIGHT", help=CATALOG)
+    how = parser.add_argument_group("of two catalogs")
+    how.add_argument("--radius", type=float, metavar="ARCSEC", help="largest separation of a match")
+    how.add_argument("--min-radius", type=float, metavar="ARCSEC", help="smallest separation of a match")
+    how.add_argument("--neighbours", metavar="N", help="how many of the nearest rows, or all; by default 1")
+    how.add_argument("--how", choices=("inner", "left", "anti", "outer"), help="by default inner")
+    how.add_argument("--columns", type=listed, metavar="A,B", help="what is kept of the left catalog")
+    how.add_argument("--right-columns", type=listed, metavar="A,B", help="what is kept of the right one")
+    how.add_argument("--filter", metavar="TEXT", help="which left rows take part, such as 'mag < 12'")
+    how.add_argument("--right-filter", metavar="TEXT", help="which right rows take part")
+    parser.add_argument(
+        "--region", metavar="TEXT", help="only left rows in it, such as 'cone 56.7 24.1 3deg'"
+    )
+    parser.add_argument("--name", metavar="NAME", help="publish the outcome as this catalog of the warehouse")
+    parser.add_argument("--to", metavar="FILE", help="write the outcome to a Parquet, CSV or FITS file")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file")
+    parser.add_argument("--threshold", metavar="SIZE", help="of a leaf of the catalog that is published")
+    add_run_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Match, and say what was published, or give the rows."""
+    if options.name is not None and options.to is not None:
+        raise argparse.ArgumentError(None, "--name publishes a catalog, --to writes a file; give one of them")
+    if options.right is None:
+        return _published(options, _spec_path(options))
+    if options.radius is None:
+        raise argparse.ArgumentError(None, "two catalogs are matched within --radius ARCSEC; give it")
+    if options.name is not None:
+        return _published(options, _plain_spec(options))
+    return _rows(options)
+
+
+def _spec_path(options: argparse.Namespace) -> str:
+    from hipslake.cli.places import spec_path
+
+    given = ("min_radius", "neighbours", "how", "columns", "right_columns", "filter", "right_filter", "to")
+    if extra := [name for name in given if getattr(options, name) is not None]:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
+        raise argparse.ArgumentError(None, f"a spec says all of a match: leave {flags} out, or give RIGHT")
+    return str(spec_path(options.left, "joins"))
+
+
+def _published(options: argparse.Namespace, match: Any) -> int:
+    from hipslake.api.publishing import published_join
+    from hipslake.cli.progress_bar import shown_progress
+
+    with shown_progress() as told:
+        outcome = published_join(
+            match,
+            name=options.name,
+            warehouse=options.warehouse,
+            radius_arcsec=options.radius if options.right is None else None,
+            region=options.region,
+            threshold=options.threshold,
+            force=options.force,
+            spark=options.spark,
+            told=told,
+        )
+    return tell_outcome(outcome, options)
+
+
+def _plain_spec(options: argparse.Namespace) -> dict[str, Any]:
+    """The spec of the match that the arguments say."""
+    sides = (
+        (options.left, options.columns, options.filter),
+        (options.right, options.right_columns, options.right_filter),
+    )
+    left, right = (
+        {"catalog": name, "columns": columns, "filters": filters} for name, columns, filters in sides
+    )
+    plain = {"type": "crossmatch", "left": left, "right": right, "radius_arcsec": options.radius}
+    return plain | _options(options)
+
+
+def _options(options: argparse.Namespace) -> dict[str, Any]:
+    neighbours = options.neighbours
+    given = {
+        "min_radius_arcsec": options.min_radius,
+        "neighbours": int(neighbours) if neighbours is not None and neighbours.isdigit() else neighbours,
+        "how": options.how,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _rows(options: argparse.Namespace) -> int:
+    """Match in memory; write the rows to a file, or print them."""
+    from hipslake.cli.main import OK
+    from hipslake.cli.places import opened
+    from hipslake.cli.row_output import print_rows, write_rows
+    from hipslake.exports.provenance import Provenance
+
+    left, right = opened(options, options.left), opened(options, options.right)
+    rows = left.crossmatch(
+        right,
+        radius_arcsec=options.radius,
+        columns=options.columns,
+        other_columns=options.right_columns,
+        filters=options.filter,
+        other_filters=options.right_filter,
+        region=options.region,
+        **_options(options),
+    )
+    if options.to is None:
+        print_rows(rows.schema, [rows], as_lines=options.json)
+        return OK
+    origin = Provenance(
+        f"{left.name} with {right.name}",
+        left.version,
+        f"{left.uri}, version {left.version}, with {right.uri}, version {right.version}, within "
+        f"{options.radius:g} arcsec",
+        region=options.region or "",
+        filters=options.filter or "",
+    )
+    write_rows(options, rows.schema, [rows], origin)
+    return OK
