@@ -47,8 +47,8 @@ def make_stand_ins(folder: Path) -> Path:
         (folder / name).chmod(0o755)
     for name in REALLY_RUN:
         (folder / name).symlink_to(str(shutil.which(name)))
-    for name in ("python", "python3"):
-        (folder / name).write_text(f'#!{shutil.which("bash")}\nexec {sys.executable} "$@"\n')
+    for name, called in (("python", ""), ("python3", ""), ("hipslake", "-m hipslake")):
+        (folder / name).write_text(f'#!{shutil.which("bash")}\nexec {sys.executable} {called} "$@"\n')
         (folder / name).chmod(0o755)
     return folder
 

@@ -37,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plain.add_argument(
         "--margin", type=float, action="append", metavar="ARCSEC", help="build a margin; may be repeated"
     )
+    plain.add_argument(
+        "--bad-rows",
+        type=float,
+        metavar="FRACTION",
+        help="keep rows without a place on the sky apart, up to this fraction; by default one is an error",
+    )
     plain.add_argument("--index", action="append", metavar="COLUMN", help="build an index; may be repeated")
     parser.add_argument("--threshold", metavar="SIZE", help="of a leaf, such as '1 million rows' or '64 MiB'")
     parser.add_argument("--layout", choices=("hats", "hipscat"), help="of the files")
@@ -132,6 +138,11 @@ def _plain_spec(options: argparse.Namespace) -> dict[str, Any]:
         "mode": "append" if options.append else "replace",
         "margin": {"arcsec": options.margin or []},
         "index": options.index or [],
+        **(
+            {}
+            if options.bad_rows is None
+            else {"bad_rows": {"policy": "quarantine", "max_fraction": options.bad_rows}}
+        ),
     }
 
 
