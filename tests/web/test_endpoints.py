@@ -46,6 +46,7 @@ ADDRESSES = [
     f"{STARS}/column?column=mag&region=cone 80 20 3deg&filters=mag<18&bins=9",
     f"{STARS}/search?q=80 20",
     f"{STARS}/light_curve?key={KEY}&catalog=stars&time=mag",
+    f"{STARS}/timeline?before=4&most=2",
     f"{STARS}/matches?region=cone 80 20 3deg&limit=20",
     f"/hipslake/api/reports?dag_id={INGEST}&run_id=run-1",
 ]

@@ -102,6 +102,12 @@ def asked_as(access: StoreAccess | None) -> Iterator[None]:
         _ASKED_AS.reset(before)
 
 
+def access_asked() -> dict[str, str]:
+    """The access of `asked_as`, as environment variables of S3 clients; nothing where there is none."""
+    access = _ASKED_AS.get()
+    return {} if access is None else access.environment()
+
+
 def client_options(protocol: str) -> dict[str, Any]:
     """The arguments of fsspec's client of a protocol, by the access of `asked_as`."""
     access = _ASKED_AS.get()

@@ -12,7 +12,7 @@ from hipslake.specs.base import Frozen
 
 from hipslake_airflow.web.lines import Line
 from hipslake_airflow.web.products import Product
-from hipslake_airflow.web.runs import RunSummary
+from hipslake_airflow.web.runs import FailedRun, RunSummary
 
 
 class Listed(Frozen):
@@ -27,13 +27,19 @@ class Listed(Frozen):
     layout: str | None = None
     created: datetime | None = None
     last_run: RunSummary | None = None
+    last_failed: FailedRun | None = None  # the newest that nothing made good for since
     problem: str | None = None
+    spec_problem: str | None = None  # file, line, key, and what would be right
+    nights: int | None = None  # increments, of a catalog that grows
+    kind: str = "catalog"  # or join, or cube: what publishes it
 
 
 class ListedProduct(Product):
     """A table or a cube in the list of all."""
 
     last_run: RunSummary | None = None
+    last_failed: FailedRun | None = None
+    spec_problem: str | None = None
 
 
 class ColumnAnswer(Frozen):
@@ -92,6 +98,8 @@ class CatalogAnswer(Frozen):
     lines: tuple[Line, ...]
     dags: dict[str, str]  # from what is done to the DAG that does it
     last_runs: tuple[RunSummary, ...]
+    last_failed: FailedRun | None
+    spec_problem: str | None
 
 
 MOST_INCREMENTS = 50
@@ -105,6 +113,8 @@ def catalog_answer(
     lines: tuple[Line, ...],
     dags: dict[str, str],
     last_runs: tuple[RunSummary, ...],
+    last_failed: FailedRun | None,
+    spec_problem: str | None,
 ) -> CatalogAnswer:
     """What there is to say of a version; parameters as the fields of the answer."""
     return CatalogAnswer(
@@ -132,6 +142,8 @@ def catalog_answer(
         lines=lines,
         dags=dags,
         last_runs=last_runs,
+        last_failed=last_failed,
+        spec_problem=spec_problem,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -12,30 +11,29 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, Response
 from hipslake.catalog.comparing import VersionDiff, VersionSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.errors import CatalogNotFoundError, HipslakeError
+from hipslake.errors import HipslakeError
 from hipslake.specs.environment import expand
 from hipslake.specs.spec_folder import CATALOGS, JOINS
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
-from sqlalchemy.orm import Session
 
 from hipslake_airflow.spec_folders import specs_folders
 from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import MAY_READ_CATALOG, SEES_PLUGINS, Reader, ReaderDep, queried
-from hipslake_airflow.web.answers import CatalogAnswer, Listed, ListedProduct, catalog_answer
+from hipslake_airflow.web.answers import CatalogAnswer, catalog_answer
 from hipslake_airflow.web.catalog_store import CatalogStore, Layer, LayerKind
 from hipslake_airflow.web.column_data import add_column_data
 from hipslake_airflow.web.curve_data import add_curve_data
 from hipslake_airflow.web.failures import told
 from hipslake_airflow.web.known_specs import KnownSpecs
 from hipslake_airflow.web.lines import lines
+from hipslake_airflow.web.listing import add_lists, fares_of
 from hipslake_airflow.web.parameters import Name, Number
-from hipslake_airflow.web.products import Product, cubes, tables
 from hipslake_airflow.web.row_data import add_row_data
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
 from hipslake_airflow.web.search_data import add_search
-from hipslake_airflow.web.shown import shown
 from hipslake_airflow.web.sky_data import add_sky_data
 from hipslake_airflow.web.store import AskingDep
+from hipslake_airflow.web.timeline import add_timeline
 
 PAGE = FilePath(__file__).with_name("page")
 FILES = {
@@ -79,36 +77,19 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
     app.add_exception_handler(HipslakeError, told)
     app.middleware("http")(_with_headers)
-    _add_lists(app, catalogs, known)
-    _add_catalogs(app, catalogs)
+    add_lists(app, catalogs, known)
+    _add_catalogs(app, catalogs, known)
     _add_runs(app, catalogs)
     add_sky_data(app, catalogs)
     add_row_data(app, catalogs, known)
     add_curve_data(app, catalogs, known)
     add_column_data(app, catalogs)
     add_search(app, catalogs)
+    add_timeline(app, catalogs, known)
     return app
 
 
-def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None:
-    @app.get("/api/catalogs")
-    async def list_catalogs(reader: ReaderDep, ask: AskingDep) -> list[Listed]:
-        folders = await ask(lambda: _folders(catalogs, specs))
-        last = await run_in_threadpool(_last_readable, sorted(folders), reader)
-        return await ask(lambda: [_listed(catalogs, folders[name], run) for name, run in last.items()])
-
-    @app.get("/api/tables")
-    async def list_tables(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
-        found = await ask(lambda: list(tables(specs.folder(), catalogs.warehouse)))
-        return await run_in_threadpool(_products, found, pipelines.MAKE_TABLE, reader)
-
-    @app.get("/api/cubes")
-    async def list_cubes(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
-        found = await ask(lambda: list(cubes(catalogs.warehouse)))
-        return await run_in_threadpool(_products, found, pipelines.MAKE_CUBE, reader)
-
-
-def _add_catalogs(app: FastAPI, catalogs: CatalogStore) -> None:
+def _add_catalogs(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None:
     readable = [MAY_READ_CATALOG]
 
     @app.get("/api/catalogs/{name}", dependencies=readable)
@@ -117,9 +98,20 @@ def _add_catalogs(app: FastAPI, catalogs: CatalogStore) -> None:
     ) -> CatalogAnswer:
         newest, metadata, increments = await ask(lambda: _described(catalogs, name, version))
         does, ordered = await run_in_threadpool(_pipelines_of, name, reader)
+        made_by = {name: pipelines.ids(pipelines.MAKE_CATALOG, name)}
+        fares = await fares_of(made_by, reader, ask, catalogs.warehouse)
+        problems = await ask(specs.problems)
         uri = catalogs.uri(name)
         return catalog_answer(
-            uri, metadata, increments, newest.version, lines(uri, newest), does, tuple(ordered)
+            uri,
+            metadata,
+            increments,
+            newest.version,
+            lines(uri, newest),
+            does,
+            tuple(ordered),
+            fares[name].last_failed,
+            problems.get((CATALOGS, name)) or problems.get((JOINS, name)),
         )
 
     @app.get("/api/catalogs/{name}/versions", dependencies=readable)
@@ -184,24 +176,6 @@ def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, "Airflow has no such run")
 
 
-def _folders(catalogs: CatalogStore, specs: KnownSpecs) -> dict[str, str]:
-    """The folders of all catalogs that lie in the warehouse or have a spec, by the name that is shown."""
-    given = {*catalogs.names(), *specs.names(CATALOGS, JOINS)}
-    return {shown(name): name for name in given}
-
-
-def _last_readable(names: Sequence[str], reader: Reader) -> dict[str, RunSummary | None]:
-    """Those of some catalogs that the reader may read, and the last run of each."""
-    made_by = queried(partial(_owners, names, pipelines.MAKE_CATALOG))
-    seen = [name for name in names if reader.may_read_any(made_by[name])]
-    last = _last_of({name: made_by[name] for name in seen}, reader)
-    return {name: last.get(name) for name in seen}
-
-
-def _owners(names: Sequence[str], made_by: tuple[str, ...], session: Session) -> dict[str, tuple[str, ...]]:
-    return {name: pipelines.owners(made_by, name, session) for name in names}
-
-
 def _described(
     catalogs: CatalogStore, name: str, version: int | None
 ) -> tuple[CatalogMetadata, CatalogMetadata, tuple[Increment, ...]]:
@@ -218,47 +192,6 @@ def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSu
     last = queried(last_runs, [i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)])
     ordered = sorted(last.values(), key=lambda run: run.run_after, reverse=True)
     return {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}, ordered
-
-
-def _listed(catalogs: CatalogStore, folder: str, last_run: RunSummary | None) -> Listed:
-    """An entry of the list of catalogs; for a catalog that cannot be read it holds the problem."""
-    name = shown(folder)
-    try:
-        metadata = catalogs.metadata(folder)
-    except CatalogNotFoundError:
-        return Listed(name=name, last_run=last_run, problem="not published yet")
-    except (HipslakeError, OSError, ValueError) as error:
-        return Listed(name=name, last_run=last_run, problem=shown(f"{type(error).__name__}: {error}"))
-    return Listed(
-        name=name,
-        description=metadata.description,
-        version=metadata.version,
-        rows=metadata.total_rows,
-        bytes=metadata.total_bytes,
-        partitions=sum(group.leaves for group in metadata.groups),
-        layout=metadata.layout.value,
-        created=metadata.created,
-        last_run=last_run,
-    )
-
-
-def _products(found: Sequence[Product], made_by: tuple[str, ...], reader: Reader) -> list[ListedProduct]:
-    owners = queried(partial(_owners, [each.name for each in found], made_by))
-    products = [each for each in found if reader.may_read_any(owners[each.name])]
-    last = _last_of({each.name: pipelines.ids(made_by, each.name) for each in products}, reader)
-    return [ListedProduct(**each.model_dump(), last_run=last.get(each.name)) for each in products]
-
-
-def _last_of(made_by: dict[str, tuple[str, ...]], reader: Reader) -> dict[str, RunSummary]:
-    """The last run of the DAGs that make each thing, where the reader may see runs."""
-    asked = [dag_id for dag_ids in made_by.values() for dag_id in dag_ids if reader.may_read_runs(dag_id)]
-    runs = queried(last_runs, asked)
-    found = {}
-    for name, dag_ids in made_by.items():
-        its = [runs[dag_id] for dag_id in dag_ids if dag_id in runs]
-        if its:
-            found[name] = max(its, key=lambda run: run.run_after)
-    return found
 
 
 def _file(name: str, media: str) -> Callable[[], FileResponse]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from airflow.models.dag import DagModel
 from sqlalchemy import select
@@ -19,7 +19,9 @@ KEEP_CATALOG = (
     "catalog_repair",
 )
 MAKE_TABLE = ("iceberg_sink",)
-MAKE_CUBE = ("cube_build",)
+MAKE_CUBE = ("cube_build", "cube_align")
+KEEP_CUBE = ("cube_query", "cube_stats", "cube_cleanup", "cube_copy", "cube_remove_partitions", "cube_delete")
+KEEP_TABLE = ("table_compact", "table_vacuum")
 EXPORT = "catalog_export"
 
 
@@ -34,11 +36,31 @@ def ids(pipelines: Iterable[str], name: str) -> tuple[str, ...]:
     return tuple(f"{pipeline}__{name}" for pipeline in pipelines)
 
 
+def in_chunks(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
+    """Names in lists that one query takes."""
+    for first in range(0, len(names), size):
+        yield names[first : first + size]
+
+
 def known(dag_ids: Iterable[str], session: Session) -> tuple[str, ...]:
     """Those of some DAGs that Airflow has, in the order given."""
     asked = tuple(dag_ids)
-    found = set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(asked))))
+    found: set[str] = set()
+    for some in in_chunks(asked):
+        found.update(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(some))))
     return tuple(dag_id for dag_id in asked if dag_id in found)
+
+
+def all_owners(
+    pipelines: tuple[str, ...], names: Iterable[str], session: Session
+) -> dict[str, tuple[str, ...]]:
+    """As `owners`, of many catalogs, tables or cubes by name."""
+    candidates = {name: ids(pipelines, name) for name in names}
+    there = set(known([each for several in candidates.values() for each in several], session))
+    return {
+        name: tuple(each for each in several if each in there) or several[:1]
+        for name, several in candidates.items()
+    }
 
 
 def owners(pipelines: tuple[str, ...], name: str, session: Session) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
 
+from hipslake_airflow.web.iceberg_access import iceberg_connection
 from hipslake_airflow.web.shown import shown
 
 CUBES = "cubes"
@@ -55,7 +56,10 @@ def _table(folder: SpecFolder, path: Path, warehouse: str, silent: dict[str, str
         title = spec.table
         if (problem := silent.get(spec.iceberg.model_dump_json())) is not None:
             return Product(name=path.stem, title=title, problem=problem)
-        with closing(open_table(spec.iceberg, warehouse, spec.table)) as opened:
+        with (
+            iceberg_connection(spec.iceberg),
+            closing(open_table(spec.iceberg, warehouse, spec.table)) as opened,
+        ):
             table = opened.now()
     except HipslakeError as error:
         problem = f"{type(error).__name__}: {error}"

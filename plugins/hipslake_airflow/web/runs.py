@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from airflow.models.dagrun import DagRun
-from hipslake.errors import NotReadableError
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.state import DagRunState, TaskInstanceState
+from hipslake.errors import NotReadableError, SpecError
 from hipslake.specs.base import Frozen
-from hipslake.steps.run import run_uri
+from hipslake.steps.ingest.resolve import resolve_window
+from hipslake.steps.run import Window, run_uri
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
+
+from hipslake_airflow.web.pipelines import in_chunks
+from hipslake_airflow.web.shown import shown
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +67,117 @@ class StepReport(Frozen):
     finished: datetime | None
 
 
+class FailedRun(RunSummary):
+    """A run that failed, and why."""
+
+    error: str | None = None
+
+
+class NightRun(Frozen):
+    """A run of an interval of a catalog."""
+
+    dag_id: str
+    run_id: str
+    number: int  # ascends with time
+    state: str
+    start: datetime | None
+    end: datetime | None
+    interval_start: datetime | None
+    interval_end: datetime | None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, run: DagRun) -> NightRun:
+        """A run with the interval that it stands for."""
+        window = interval_of(run)
+        return cls(
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            number=run.id,
+            state=str(run.state),
+            start=run.start_date,
+            end=run.end_date,
+            interval_start=window.start,
+            interval_end=window.end,
+        )
+
+
+def interval_of(run: DagRun) -> Window:
+    """The interval that a run stands for, as its first step takes it."""
+    conf = run.conf if isinstance(run.conf, dict) else {}
+    try:
+        return resolve_window(
+            partition_key=getattr(run, "partition_key", None),
+            interval=(run.data_interval_start, run.data_interval_end),
+            given=(conf.get("window_start"), conf.get("window_end")),
+        )
+    except (SpecError, TypeError, ValueError):  # a run that failed at that
+        return Window()
+
+
+def last_failed(dag_ids: Sequence[str], session: Session) -> dict[str, DagRun]:
+    """The newest failed run of each DAG that has one, unless a later run made good for it.
+
+    That is a later one that went well, of the same interval; or of any, where the failed one has none.
+    """
+    found: dict[str, DagRun] = {}
+    for some in in_chunks(dag_ids):
+        newest = (
+            select(func.max(DagRun.id))
+            .where(DagRun.dag_id.in_(some), DagRun.state == DagRunState.FAILED)
+            .group_by(DagRun.dag_id)
+        )
+        found |= {run.dag_id: run for run in session.scalars(select(DagRun).where(DagRun.id.in_(newest)))}
+    for some in in_chunks(list(found)):
+        least = min(found[dag_id].id for dag_id in some)
+        later = select(DagRun).where(
+            DagRun.dag_id.in_(some), DagRun.state == DagRunState.SUCCESS, DagRun.id > least
+        )
+        for run in session.scalars(later):
+            failed = found.get(run.dag_id)
+            if failed is None or run.id < failed.id:
+                continue
+            start = interval_of(failed).start
+            if start is None or interval_of(run).start == start:
+                del found[run.dag_id]
+    return found
+
+
+def night_runs(dag_id: str, session: Session, most: int) -> list[NightRun]:
+    """The newest runs of a DAG with their intervals, newest first."""
+    query = select(DagRun).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(most)
+    return [NightRun.of(run) for run in session.scalars(query)]
+
+
+def failed_tasks(runs: Iterable[tuple[str, str]], session: Session) -> dict[tuple[str, str], list[str]]:
+    """The tasks that failed of each run, by DAG and run."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for dag_id, run_id in runs:
+        query = select(TaskInstance.task_id).where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.run_id == run_id,
+            TaskInstance.state == TaskInstanceState.FAILED,
+        )
+        found[dag_id, run_id] = sorted(session.scalars(query))
+    return found
+
+
+def error_of(warehouse: str, dag_id: str, run_id: str, tasks: Sequence[str]) -> str | None:
+    """Why a run failed: what its steps reported, or else which tasks failed."""
+    for report in reversed(reports(warehouse, dag_id, run_id)):
+        if not report.ok and report.error:
+            return shown(f"{report.step}: {report.error}")
+    return f"task {', '.join(tasks)} failed" if tasks else None
+
+
 def last_runs(dag_ids: Iterable[str], session: Session) -> dict[str, RunSummary]:
     """The last run of each DAG that has any, by id."""
-    newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(tuple(dag_ids))).group_by(DagRun.dag_id)
-    runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest)))
-    return {run.dag_id: RunSummary.of(run) for run in runs}
+    found: dict[str, RunSummary] = {}
+    for some in in_chunks(tuple(dag_ids)):
+        newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(some)).group_by(DagRun.dag_id)
+        runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest)))
+        found |= {run.dag_id: RunSummary.of(run) for run in runs}
+    return found
 
 
 def runs_of(dag_ids: Iterable[str], session: Session, most: int) -> list[RunSummary]:

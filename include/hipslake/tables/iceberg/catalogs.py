@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from hipslake.errors import (
 from hipslake.specs.environment import expand
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table_spec import IcebergSpec
+from hipslake.storage.access import access_asked
 from hipslake.storage.timeouts import timeouts
 from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
 
@@ -54,11 +56,32 @@ TABLES = "tables"
 SQLITE_FILE = "iceberg.db"
 _LOCK_SECONDS = 120  # that a writer waits for others that write to SQLite
 _LIBPQ = ("postgresql", "postgresql+psycopg2", "postgresql+psycopg")
+_KEY_VARIABLES = {
+    "s3.access-key-id": "AWS_ACCESS_KEY_ID",
+    "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+    "s3.session-token": "AWS_SESSION_TOKEN",
+}
 _STORE_VARIABLES = {
     "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
 }
 NEWEST_FORMAT = 2
+
+
+_CONNECTED: ContextVar[Mapping[str, Mapping[str, str]]] = ContextVar("connected catalogs")
+
+
+@contextmanager
+def connected(name: str, properties: Mapping[str, str]) -> Iterator[None]:
+    """Reach a catalog by some properties in the block, in this thread, whatever the environment says of it.
+
+    For processes that several users share: a task sets its environment.
+    """
+    before = _CONNECTED.set({**_CONNECTED.get({}), name: properties})
+    try:
+        yield
+    finally:
+        _CONNECTED.reset(before)
 
 
 def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
@@ -134,6 +157,8 @@ def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
 
 def _known(name: str) -> RecursiveDict:
     """The properties of a catalog in the environment; pyiceberg reads `_` in names of variables as `-`."""
+    if (connection := _CONNECTED.get({}).get(name)) is not None:
+        return RecursiveDict(connection)
     config = Config()
     return config.get_catalog_config(name) or config.get_catalog_config(name.replace("_", "-")) or {}
 
@@ -166,13 +191,15 @@ def _connecting_in_time(uri: str) -> str:
 
 def _store_properties() -> dict[str, str]:
     """Where object stores are, and how long they are waited for, in pyiceberg's words."""
-    limits = timeouts()
+    limits, asked = timeouts(), {**os.environ, **access_asked()}
     found = {"s3.connect-timeout": f"{limits.connect:g}", "s3.request-timeout": f"{limits.read:g}"}
     for name, variables in _STORE_VARIABLES.items():
-        value = next((os.environ[v] for v in variables if os.environ.get(v)), None)
+        value = next((asked[v] for v in variables if asked.get(v)), None)
         if value:
             found[name] = value
-    return found
+    # Keys in the environment are found by pyiceberg itself.
+    given = access_asked()
+    return found | {name: given[variable] for name, variable in _KEY_VARIABLES.items() if variable in given}
 
 
 @contextmanager
