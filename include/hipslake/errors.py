@@ -136,6 +136,10 @@ class CoPartitionError(HipslakeError):
     """Columns that are to be joined leaf by leaf are not known to share their pixels."""
 
 
+class MissingPackageError(HipslakeError, ImportError):
+    """What is asked for needs a Python package that is not installed."""
+
+
 class IndexMissingError(HipslakeError):
     """Values are to be found in a column that has no index."""
 

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hipslake.api.catalog_joins import CatalogJoins
+from hipslake.api.catalog_scans import CatalogScans
 from hipslake.api.catalog_upkeep import CatalogUpkeep
 from hipslake.sphere.intervals import PixelLike
 from hipslake.sphere.regions import Region
 
 
-class Catalog(CatalogJoins, CatalogUpkeep):
+class Catalog(CatalogScans, CatalogJoins, CatalogUpkeep):
     """One version of a catalog.
 
     Made by `Catalog.open`. It stays the same, whatever is published afterwards; open again for the newest.
 
-    ================================== ================================================================
+    ================================== =====================================================================
     `hipslake.catalog.catalog_reader`  `open`, `name`, `schema`, `pixels`, `read`, `find`, `export`, ...
+    `hipslake.api.catalog_scans`       `scan`, `head`, `sample`, `map_partitions`, `statistics`, `plot`, ...
     `hipslake.api.catalog_joins`       `crossmatch`, `join`, `time_series`
     `hipslake.api.catalog_upkeep`      `verify`, `repair`, `build_margin`, `rollback`, `vacuum`
-    ================================== ================================================================
+    ================================== =====================================================================
 
     Parameters
     ----------

@@ -46,6 +46,11 @@ class Cube(CubeReader):
     def __repr__(self) -> str:
         return f"Cube({self.storage.uri()!r}, version={self.version}, datasets={self.datasets})"
 
+    def _repr_html_(self) -> str:
+        from hipslake.api.catalog_views import cube_html
+
+        return cube_html(self)
+
     def query(
         self,
         columns: Iterable[str] | None = None,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.leaf_rows import row_group_sizes
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_of, icrs_position
-from hipslake.catalog.reading import Part, parts, read_part
+from hipslake.catalog.reading import Part, PartReader, parts
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.errors import SchemaMismatchError
@@ -226,7 +226,7 @@ class _Reading:
             work = [work[at] for at in np.random.default_rng(len(work)).permutation(len(work))]
         for part in work:
             for inside in self._pieces(part, pixels.within(part.start, part.stop)):
-                rows = read_part(self.storage, part, self.selection, schemas, inside)
+                rows = PartReader(self.storage, self.selection, schemas, inside).read(part)
                 self.passed += rows.num_rows
                 self._kept.append(rows)
                 if self._takes_first:

@@ -26,7 +26,7 @@ from hipslake.catalog.partitions import (
     write_partition_sidecars,
     write_sidecar,
 )
-from hipslake.catalog.schema import hats_position, schema_text
+from hipslake.catalog.schema import field_text, hats_position, schema_text
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.storage.folder import Storage
 
@@ -149,8 +149,8 @@ def describe_columns(schema: pa.Schema) -> tuple[Column, ...]:
             name=field.name,
             type=str(field.type),
             nullable=field.nullable,
-            unit=_text(field, b"unit"),
-            description=_text(field, b"description"),
+            unit=field_text(field, "unit"),
+            description=field_text(field, "description"),
         )
         for field in schema
     )
@@ -188,8 +188,3 @@ def describe_sources(
         entries=tuple(SourceEntry.model_validate(row) for row in table.to_pylist()) if inline else None,
         sidecar=None if inline else write_sidecar(storage, write_id, "sources", table),
     )
-
-
-def _text(field: pa.Field, key: bytes) -> str | None:
-    value = (field.metadata or {}).get(key)
-    return value.decode("utf-8", "replace") if value else None

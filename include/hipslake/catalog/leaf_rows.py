@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_IDENTITY
-from hipslake.engine.reordering import in_sort_order
+from hipslake.engine.reordering import in_order, in_sort_order
 from hipslake.errors import StorageError, VerificationError
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.predicate_tree import Predicate
@@ -85,18 +85,66 @@ def read_leaf(
         if condition is not None:
             asked = predicate.columns if predicate is not None and skipping is not None else ()
             check_chunks(fragment, {HEALPIX_COLUMN, *asked})
-        if set(schema.names) <= set(stored.names):
-            table = fragment.to_table(columns=needed, filter=condition, use_threads=in_threads)
-        else:  # written before the catalog had all its columns
-            scanner = ds.Scanner.from_fragment(
-                fragment, schema=schema, columns=needed, filter=condition, use_threads=in_threads
-            )
-            table = scanner.to_table()
+        table = _table_of(fragment, schema, needed, condition, in_threads=in_threads)
     if predicate is not None:
         table = passing(predicate, _of_types(table, schema)).select(columns)
     if inside is not None and len(inside.start) > 1:
         table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))
     return table
+
+
+def leaf_rows_at(
+    storage: Storage, path: str, schema: pa.Schema, columns: list[str], numbers: NDArray[np.int64]
+) -> pa.Table:
+    """Some rows of a file by their numbers in it, in their order; only row groups that hold them are read.
+
+    Parameters
+    ----------
+    storage, path, schema, columns
+        As for `read_leaf`.
+    numbers : int64[n]
+        Ascending.
+
+    Raises
+    ------
+    VerificationError
+        The file is missing or damaged, or has fewer rows.
+    """
+    with read_errors(storage, path):
+        fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
+        footer = fragment.metadata
+        if len(numbers) and numbers[-1] >= footer.num_rows:
+            raise VerificationError(
+                f"{storage.uri(path)} has {footer.num_rows} rows, fewer than metadata.json says; restore it "
+                "or ingest again: Catalog.verify() tells more"
+            )
+        lengths = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        of_group = np.searchsorted(ends, numbers, side="right")
+        chosen = np.unique(of_group)
+        read = np.cumsum(np.array(lengths, np.int64)[chosen])  # rows, up to the end of each that is read
+        skipped = (ends[chosen] - read)[np.searchsorted(chosen, of_group)]
+        fragment = fragment.subset(row_group_ids=chosen.tolist())
+        table = _table_of(fragment, schema, columns, None, in_threads=footer.num_rows >= FEW_ROWS)
+    return in_order(table, numbers - skipped)
+
+
+def _table_of(
+    fragment: ds.ParquetFileFragment,
+    schema: pa.Schema,
+    columns: list[str],
+    condition: ds.Expression | None,
+    *,
+    in_threads: bool,
+) -> pa.Table:
+    """Rows of a file that meet a condition."""
+    if set(schema.names) <= set(fragment.physical_schema.names):
+        return fragment.to_table(columns=columns, filter=condition, use_threads=in_threads)
+    # Written before the catalog had all its columns.
+    scanner = ds.Scanner.from_fragment(
+        fragment, schema=schema, columns=columns, filter=condition, use_threads=in_threads
+    )
+    return scanner.to_table()
 
 
 def _span(inside: Intervals | None) -> ds.Expression | None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 import tempfile
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from hipslake.errors import RegionError
-from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Moc, Region, parse_region
 from hipslake.sphere.regions.region_text import parse_moc
 from hipslake.storage.folder import Storage
@@ -20,8 +18,8 @@ MOST_BYTES = 64 << 20
 _INLINE = re.compile(r"[\d/,\s-]*")  # so much is in a MOC that is written out
 
 
-def region_of(region: Region | str) -> Region:
-    """A region as it is given to a read: itself, or a text. `moc URI` is read from the file.
+def region_of(region: Any) -> Region:
+    """A region as it is given to a read: a region, a text, or a `mocpy.MOC`. `moc URI` is read from the file.
 
     Raises
     ------
@@ -31,12 +29,15 @@ def region_of(region: Region | str) -> Region:
         The file cannot be read.
     """
     if not isinstance(region, str):
+        if hasattr(region, "to_depth29_ranges"):
+            return Moc.from_mocpy(region)
         if not callable(getattr(region, "cover", None)):
             raise RegionError(
                 f"a region is one of hipslake.sphere.regions, or a text such as 'cone 56.75 24.12 3deg', "
                 f"not {region!r}"
             )
-        return region
+        found: Region = region
+        return found
     place = file_of_region(region)
     return parse_region(region) if place is None else read_moc(place)
 
@@ -108,12 +109,10 @@ def _from_fits(data: bytes, where: str) -> Moc:
         path = Path(folder, "moc.fits")
         path.write_bytes(data)
         try:
-            ranges = MOC.load(path, format="fits").to_depth29_ranges
+            return Moc.from_mocpy(MOC.load(path, format="fits"))
         except Exception as error:  # of many kinds, by what is wrong
             raise RegionError(f"{where} is no FITS file of a MOC of the sky: {error}") from error
         except BaseException as error:  # a panic of its Rust is no Exception
             if type(error).__name__ != "PanicException":
                 raise
             raise RegionError(f"{where} is no FITS file of a MOC of the sky: {error}") from None
-    start, stop = np.asarray(ranges).reshape(-1, 2).astype(np.int64).T
-    return Moc(Intervals.union(start, stop))

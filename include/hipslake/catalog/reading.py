@@ -17,17 +17,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.leaf_rows import ALONG, read_leaf
+from hipslake.catalog.leaf_rows import ALONG, leaf_rows_at, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Selection
-from hipslake.engine.reordering import in_sort_order
+from hipslake.catalog.selection import RegionCut, Selection
+from hipslake.engine.reordering import in_order, in_sort_order
 from hipslake.engine.this_process import read_ahead
 from hipslake.errors import VerificationError
 from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel
 from hipslake.storage.folder import Storage
 
 
@@ -39,7 +39,19 @@ class Part:
     stop: int
     paths: dict[str, list[str]]
     gathered: set[str]  # groups of which a leaf has several files here
+    file_rows: dict[str, list[int]]  # of each of these files
     bytes: int = 0  # of all these files
+
+    @property
+    def rows(self) -> int:
+        """How many there are: the same in every group."""
+        return max(map(sum, self.file_rows.values()), default=0)
+
+    @property
+    def pixel(self) -> Pixel:
+        """The stretch as a pixel."""
+        order = MAX_ORDER - ((self.stop - self.start).bit_length() - 1) // 2
+        return Pixel(order, self.start >> (2 * (MAX_ORDER - order)))
 
 
 def parts(
@@ -66,15 +78,18 @@ def parts(
     start, stop = zip(*map(leaf_spans, tables), strict=True)
     first, last = _coarsest(np.concatenate(start), np.concatenate(stop))
     found = [
-        Part(int(a), int(b), {group: [] for group in groups}, set()) for a, b in zip(first, last, strict=True)
+        Part(int(a), int(b), {group: [] for group in groups}, set(), {group: [] for group in groups})
+        for a, b in zip(first, last, strict=True)
     ]
     for group, table, begin, end in zip(groups, tables, start, stop, strict=True):
         chosen = np.arange(len(begin)) if pixels is None else np.flatnonzero(pixels.touch(begin, end))
         homes = np.searchsorted(first, begin[chosen], side="right") - 1
         paths = table["path"].take(pa.array(chosen)).to_pylist()
         sizes = table["bytes"].to_numpy()[chosen].tolist()
-        for home, path, size in zip(homes.tolist(), paths, sizes, strict=True):
+        rows = table["rows"].to_numpy()[chosen].tolist()
+        for home, path, size, count in zip(homes.tolist(), paths, sizes, rows, strict=True):
             found[home].paths[group].append(path)
+            found[home].file_rows[group].append(count)
             found[home].bytes += size
         for home in homes[1:][begin[chosen][1:] == begin[chosen][:-1]].tolist():
             found[home].gathered.add(group)
@@ -90,6 +105,134 @@ def _coarsest(
     reach = np.maximum.accumulate(stop)
     outer = np.concatenate([[True], start[1:] >= reach[:-1]]) if len(start) else np.empty(0, bool)
     return start[outer], stop[outer]
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """Reads the parts of a selection. It travels to tasks and other processes.
+
+    Attributes
+    ----------
+    storage : Storage
+        At the catalog's root.
+    selection : Selection
+    schemas : dict of str to pyarrow.Schema
+        Of the leaf files of each group that is read.
+    pixels : Intervals or None
+        Only rows inside these.
+    """
+
+    storage: Storage
+    selection: Selection
+    schemas: dict[str, pa.Schema]
+    pixels: Intervals | None
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        metadata: CatalogMetadata,
+        selection: Selection,
+        pixels: Intervals | None = None,
+    ) -> PartReader:
+        """The reader of a selection; parameters as for `read_parts`."""
+        schemas = {group: metadata.schema_of(group) for group in selection.columns}
+        return cls(storage, selection, schemas, selection.inside(pixels))
+
+    def parts(self, metadata: CatalogMetadata) -> list[Part]:
+        """The parts that may hold rows of the selection."""
+        return parts(self.storage, metadata, list(self.selection.columns), self.pixels)
+
+    def takes_whole(self, part: Part) -> bool:
+        """Whether every row of a part is one of the selection, as is known without a look at them."""
+        return self.selection.filter is None and self._cuts(part) == (None, None)
+
+    def read(self, part: Part) -> pa.Table:
+        """The rows of a part, ordered by (`_healpix_29`, `_row`).
+
+        Raises
+        ------
+        VerificationError
+            A leaf file is missing or damaged, or the groups do not hold the same rows.
+        """
+        return self._table(part, None)
+
+    def read_rows(self, part: Part, numbers: NDArray[np.int64]) -> pa.Table:
+        """Some of the rows that `read` gives, from as few row groups as hold them.
+
+        Parameters
+        ----------
+        part : Part
+        numbers : int64[n]
+            Places among the rows that `read` gives, ascending.
+        """
+        if part.gathered or not self.takes_whole(part):
+            return in_order(self.read(part), numbers)
+        return self._table(part, numbers)
+
+    def _cuts(self, part: Part) -> tuple[Intervals | None, RegionCut | None]:
+        """What rows of the part are held against: pixels, and the region; None where all of them pass."""
+        inside = None if self.pixels is None else self.pixels.within(part.start, part.stop)
+        cut = self.selection.cut
+        if cut is not None and inside is not None and cut.is_sure_of(inside):
+            cut = None
+        if (
+            inside is not None
+            and inside.start.tolist() == [part.start]
+            and inside.stop.tolist() == [part.stop]
+        ):
+            inside = None  # all of it
+        return inside, cut
+
+    def _table(self, part: Part, numbers: NDArray[np.int64] | None) -> pa.Table:
+        selection = self.selection
+        inside, cut = self._cuts(part)
+        several = len(selection.columns) > 1
+        condition = selection.filter if not several else None
+        tables = {}
+        for group, columns in selection.columns.items():
+            needed = [name for name in columns if cut is not None or name not in selection.cut_only]
+            gathered = group in part.gathered
+            for key, is_needed in (
+                (HEALPIX_COLUMN, inside is not None or cut is not None or gathered),
+                (ROW_COLUMN, several or gathered),
+            ):
+                if is_needed and key not in needed:
+                    needed.append(key)
+            schema = self.schemas[group]
+            if numbers is None:
+                leaves = [
+                    read_leaf(self.storage, path, schema, needed, condition, inside)
+                    for path in part.paths[group]
+                ]
+            else:
+                leaves = self._leaf_rows(part, group, needed, numbers)
+            table = _one_table(leaves, schema) if leaves else None
+            if table is not None and gathered:
+                table = in_sort_order(table, ALONG)
+            tables[group] = table
+        found = _side_by_side(self.storage, part, tables, selection)
+        if found is None:
+            return selection.schema.empty_table()
+        if cut is not None:
+            found = cut.inside(found)
+        if several and selection.filter is not None:
+            found = passing(selection.filter, found)
+        return found.select(selection.schema.names).cast(selection.schema)
+
+    def _leaf_rows(
+        self, part: Part, group: str, columns: list[str], numbers: NDArray[np.int64]
+    ) -> list[pa.Table]:
+        """The rows of some numbers within a part, from each file of a group that has any."""
+        ends = np.cumsum(part.file_rows[group])
+        of_file = np.searchsorted(ends, numbers, side="right")
+        found = []
+        for at in np.unique(of_file).tolist() or [0]:
+            before = int(ends[at - 1]) if at else 0
+            wanted = numbers[of_file == at] - before
+            path = part.paths[group][at]
+            found.append(leaf_rows_at(self.storage, path, self.schemas[group], columns, wanted))
+        return found
 
 
 def read_parts(
@@ -114,69 +257,8 @@ def read_parts(
     VerificationError
         A leaf file is missing or damaged, or the groups do not hold the same rows.
     """
-    pixels = selection.inside(pixels)
-    work = parts(storage, metadata, list(selection.columns), pixels)
-    schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    yield from read_ahead(lambda part: read_part(storage, part, selection, schemas, pixels), work)
-
-
-def read_part(
-    storage: Storage,
-    part: Part,
-    selection: Selection,
-    schemas: dict[str, pa.Schema],
-    pixels: Intervals | None,
-) -> pa.Table:
-    """The rows of a selection in one part, ordered by (`_healpix_29`, `_row`).
-
-    Parameters
-    ----------
-    storage : Storage
-        At the catalog's root.
-    part : Part
-    selection : Selection
-    schemas : dict of str to pyarrow.Schema
-        Of the column groups that are read.
-    pixels : Intervals or None
-        Only rows inside these; of a selection with a region, inside its cover.
-
-    Raises
-    ------
-    VerificationError
-        A leaf file is missing or damaged, or the groups do not hold the same rows.
-    """
-    inside = None if pixels is None else pixels.within(part.start, part.stop)
-    cut = selection.cut
-    if cut is not None and inside is not None and cut.is_sure_of(inside):
-        cut = None
-    if inside is not None and inside.start.tolist() == [part.start] and inside.stop.tolist() == [part.stop]:
-        inside = None  # all of it
-    several = len(selection.columns) > 1
-    condition = selection.filter if not several else None
-    tables = {}
-    for group, columns in selection.columns.items():
-        paths = part.paths[group]
-        needed = [name for name in columns if cut is not None or name not in selection.cut_only]
-        gathered = group in part.gathered
-        for key, is_needed in (
-            (HEALPIX_COLUMN, inside is not None or cut is not None or gathered),
-            (ROW_COLUMN, several or gathered),
-        ):
-            if is_needed and key not in needed:
-                needed.append(key)
-        leaves = [read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
-        table = _one_table(leaves, schemas[group]) if leaves else None
-        if table is not None and gathered:
-            table = in_sort_order(table, ALONG)
-        tables[group] = table
-    table = _side_by_side(storage, part, tables, selection)
-    if table is None:
-        return selection.schema.empty_table()
-    if cut is not None:
-        table = cut.inside(table)
-    if several and selection.filter is not None:
-        table = passing(selection.filter, table)
-    return table.select(selection.schema.names).cast(selection.schema)
+    reader = PartReader.of(storage, metadata, selection, pixels)
+    yield from read_ahead(reader.read, reader.parts(metadata))
 
 
 def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:

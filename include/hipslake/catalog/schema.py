@@ -232,3 +232,9 @@ def _refuse_taken(added: list[str], source_schema: pa.Schema, spec: CatalogSpec)
             f"source of catalog {spec.name!r}: column {', '.join(map(repr, taken))} has a name that the "
             "catalog adds itself; rename it in the source"
         )
+
+
+def field_text(field: pa.Field, key: str) -> str | None:
+    """What the metadata of a column say under a key: `unit`, `ucd`, `description`. None: nothing."""
+    value = (field.metadata or {}).get(key.encode())
+    return value.decode("utf-8", "replace") if value else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_position
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN
 from hipslake.errors import FilterError, SchemaMismatchError
 from hipslake.predicates.binding import check_predicate
 from hipslake.predicates.conditions import Condition, Conjunction
@@ -110,6 +110,19 @@ class Selection:
             return pixels
         cover = self.cut.cover.intervals
         return cover if pixels is None else pixels.common(cover)
+
+    def deciding(self) -> Selection:
+        """The same rows, of which only `_healpix_29` is given; read are the columns that decide."""
+        wanted = set() if self.filter is None else set(self.filter.columns)
+        if self.cut is not None:
+            wanted |= {self.cut.position.ra, self.cut.position.dec}
+        read = {group: [name for name in names if name in wanted] for group, names in self.columns.items()}
+        read = {group: names for group, names in read.items() if names} or {next(iter(self.columns)): []}
+        first = next(iter(read))
+        read[first] = [*(name for name in read[first] if name != HEALPIX_COLUMN), HEALPIX_COLUMN]
+        return replace(
+            self, schema=pa.schema([HEALPIX_FIELD]), columns=read, cut_only=self.cut_only - {HEALPIX_COLUMN}
+        )
 
 
 def joined_schema(metadata: CatalogMetadata) -> pa.Schema:

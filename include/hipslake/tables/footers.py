@@ -54,7 +54,7 @@ class FileFooter(NamedTuple):
                 return Bounds(None, None, False)
             nulls += statistics.null_count if statistics.has_null_count else 0
             if statistics.has_min_max:
-                found.append(_extremes(statistics, kind))
+                found.append(extremes(statistics, kind))
             elif statistics.num_values:  # values without bounds: only NaN, or bytes that are too long
                 return Bounds(None, None, False)
         if not found:
@@ -62,8 +62,11 @@ class FileFooter(NamedTuple):
         return Bounds(min(low for low, _ in found), max(high for _, high in found), False)
 
 
-def _extremes(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
-    """The least and the greatest value; times as their numbers, since Python's end with the year 9999."""
+def extremes(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
+    """The least and the greatest value of a column chunk that has them, of a column of a type.
+
+    Times are given as their numbers, since Python's end with the year 9999.
+    """
     if not pa.types.is_temporal(kind) or statistics.logical_type.type not in ("TIMESTAMP", "DATE", "TIME"):
         return statistics.min, statistics.max
     raw = from_internal([statistics.min_raw, statistics.max_raw], _stored_time(statistics, kind))

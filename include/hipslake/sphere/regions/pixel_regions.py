@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +40,25 @@ class Moc:
             for order, runs in self.intervals.pixel_ranges().items()
         )
         return " ".join(["moc", *parts]) if len(self.intervals) else "moc 0/"
+
+    @classmethod
+    def from_mocpy(cls, moc: Any) -> Moc:
+        """The same region as a `mocpy.MOC`."""
+        start, stop = np.asarray(moc.to_depth29_ranges).reshape(-1, 2).astype(np.int64).T
+        return cls(Intervals.union(start, stop))
+
+    def to_mocpy(self) -> Any:
+        """The same region as a `mocpy.MOC`, of the least order that holds it."""
+        from mocpy import MOC
+
+        order = max((order for order, _, _ in self.intervals.pixel_runs()), default=0)
+        ranges = np.stack([self.intervals.start, self.intervals.stop], axis=1).astype(np.uint64)
+        return MOC.from_depth29_ranges(order, ranges)
+
+    @property
+    def sky_fraction(self) -> float:
+        """The part of the whole sky that it covers, from 0 to 1."""
+        return self.intervals.sky_fraction
 
     def cover(self) -> Cover:
         return Cover(self.intervals, self.intervals)
