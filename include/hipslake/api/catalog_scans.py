@@ -113,7 +113,7 @@ class CatalogScans(CatalogReader):
         processes: bool = False,
         spark: Any = None,
     ) -> pa.Table:
-        """Call a function with the rows of each leaf, and put together what it gives.
+        """Call a function with the rows of each leaf that has any, and put together what it gives.
 
         Parameters
         ----------

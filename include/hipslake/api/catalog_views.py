@@ -86,4 +86,7 @@ def _versions_html(catalog: CatalogReader) -> str:
     shown = numbers[-MOST_VERSIONS:]
     told = ", ".join(f"{number} (this one)" if number == catalog.version else str(number) for number in shown)
     earlier = f"{len(numbers) - len(shown)} earlier, " if len(shown) < len(numbers) else ""
-    return details_html(f"{len(numbers)} versions", table_html(["versions"], [[earlier + told]]))
+    return details_html(
+        f"{len(numbers)} version{'s' if len(numbers) != 1 else ''}",
+        table_html(["versions"], [[earlier + told]]),
+    )

@@ -65,6 +65,16 @@ class ColumnStatistics:
     mean: float | None
     known: bool
 
+    def numbers(self) -> list[str]:
+        """Nulls, NaN, least, greatest and mean, as they are shown; what footers do not tell as "?"."""
+        bounds = ["" if each is None and self.known else _shown(each) for each in (self.min, self.max)]
+        return [
+            _shown(self.nulls),
+            _shown(self.nans),
+            *bounds,
+            "" if self.mean is None else _shown(self.mean),
+        ]
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -201,24 +211,34 @@ def _of_footers(reader: PartReader, part: Part, schema: pa.Schema) -> _PartKnown
         mine = [each for each in schema if owners[each.name] == group]
         for path in part.paths[group]:
             with leaf_file(reader.storage, path) as file:
+                footer = _Footer(file.metadata)
                 for each in mine:
-                    found[each.name] = found[each.name].plus(_of_footer(file.metadata, each))
+                    found[each.name] = found[each.name].plus(footer.known(each))
     return _PartKnown(part.rows, found)
 
 
-def _of_footer(footer: pq.FileMetaData, column: pa.Field) -> _Known:
-    kind = _plain(column.type)
-    at = [place for place in range(footer.num_columns) if footer.schema.column(place).path == column.name]
-    tops = {footer.schema.column(place).path.partition(".")[0] for place in range(footer.num_columns)}
-    if not at and column.name not in tops:  # the file is older than the column
-        return _Known(nulls=footer.num_rows)
-    if not at or not _is_bounded(kind) or pa.types.is_float16(kind):
-        return _unknown(kind)
-    chunks = ColumnChunks(footer)
-    known = _Known()
-    for group in range(footer.num_row_groups):
-        known = known.plus(_of_chunk(chunks(group, at[0]).statistics, kind, footer.created_by or ""))
-    return replace(known, total=None)
+class _Footer:
+    """The footer of a leaf file, and where its columns are."""
+
+    def __init__(self, metadata: pq.FileMetaData) -> None:
+        self._metadata = metadata
+        self._chunks = ColumnChunks(metadata)
+        paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+        self._places = dict(zip(reversed(paths), reversed(range(len(paths))), strict=True))
+        self._tops = {path.partition(".")[0] for path in paths}
+
+    def known(self, column: pa.Field) -> _Known:
+        """What it tells of a column."""
+        kind = _plain(column.type)
+        at = self._places.get(column.name)
+        if at is None and column.name not in self._tops:  # the file is older than the column
+            return _Known(nulls=self._metadata.num_rows)
+        if at is None or not _is_bounded(kind) or pa.types.is_float16(kind):
+            return _unknown(kind)
+        writer = self._metadata.created_by or ""
+        groups = range(self._metadata.num_row_groups)
+        chunks = (_of_chunk(self._chunks(group, at).statistics, kind, writer) for group in groups)
+        return replace(reduce(_Known.plus, chunks, _Known()), total=None)
 
 
 def _of_chunk(statistics: pq.Statistics | None, kind: pa.DataType, writer: str) -> _Known:

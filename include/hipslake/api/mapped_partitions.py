@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 FRAMES = ("arrow", "pandas")
 _PLACE = "place of the leaf"
+
+
+class Given(NamedTuple):
+    """What the function gave for a leaf, if it was called at all."""
+
+    called: bool
+    table: pa.Table | None
 
 
 @dataclass(frozen=True)
@@ -40,16 +47,18 @@ class LeafFunction:
     frames: str
     schema: pa.Schema | None
 
-    def __call__(self, partition: ScanPartition) -> pa.Table | None:
-        """What it gives for a leaf, which errors name."""
+    def __call__(self, partition: ScanPartition) -> Given:
+        """What it gives for a leaf, which errors name; a leaf without rows is passed over."""
         where = f"partition {partition.pixel}"
         rows = partition.to_arrow()
+        if not rows.num_rows:
+            return Given(False, None)
         try:
             given = self.function(self.frame_of(rows))
         except Exception as error:
             error.add_note(f"hipslake: the function was called with {rows.num_rows} rows of {where}")
             raise
-        return self.table_of(given, where)
+        return Given(True, self.table_of(given, where))
 
     def frame_of(self, rows: pa.Table) -> Any:
         """Rows as the function takes them."""
@@ -121,33 +130,31 @@ def map_partitions(
         raise SpecError("workers and processes are of this machine, and Spark has its own: leave them out")
     called = LeafFunction(function, frames, schema)
     partitions = list(scan.partitions())
-    if not partitions or spark is not None:
-        schema = _schema_of(called, scan) if schema is None else schema
-    if not partitions:
-        assert schema is not None
-        return schema.empty_table()
     if spark is not None:
-        assert schema is not None
-        return _by_spark(LeafFunction(function, frames, schema), partitions, schema, spark)
+        known = _schema_of(called, scan) if schema is None else schema
+        if not partitions:
+            return known.empty_table()
+        return _by_spark(LeafFunction(function, frames, known), partitions, known, spark)
     with _pool(workers or os.cpu_count() or 1, processes=processes) as pool:
         if processes:
             called = LeafFunction(_sendable(function), frames, schema)
         width = workers or os.cpu_count() or 1
         try:
-            return _together(_in_order(pool, called, partitions, width), partitions, schema)
+            found = _together(_in_order(pool, called, partitions, width), partitions, schema)
         except BrokenProcessPool as error:
             raise SpecError(
                 "map_partitions: a process ended while it worked; the function may need more memory than "
                 "there is, or stands in a script that starts them where it is imported: put the call below "
                 '`if __name__ == "__main__":`'
             ) from error
+    return _schema_of(called, scan).empty_table() if found is None else found
 
 
 def _in_order(
     pool: Executor, called: LeafFunction, partitions: list[ScanPartition], width: int
-) -> Iterator[pa.Table | None]:
+) -> Iterator[Given]:
     """What the function gives, leaf after leaf, a few ahead of whoever takes it; no more after an error."""
-    waiting: list[Future[pa.Table | None]] = []
+    waiting: list[Future[Given]] = []
     left = iter(partitions)
     try:
         for partition in islice(left, 2 * width):
@@ -162,12 +169,13 @@ def _in_order(
 
 
 def _together(
-    given: Iterable[pa.Table | None], partitions: list[ScanPartition], schema: pa.Schema | None
-) -> pa.Table:
-    """All tables in one; without a schema, all have the columns of the first one."""
+    given: Iterable[Given], partitions: list[ScanPartition], schema: pa.Schema | None
+) -> pa.Table | None:
+    """All tables in one; without a schema, all have the columns of the first. None: it was never called."""
     found: list[tuple[pa.Table, str]] = []
-    common = schema
-    for partition, table in zip(partitions, given, strict=True):
+    common, was_called = schema, schema is not None
+    for partition, (called, table) in zip(partitions, given, strict=True):
+        was_called |= called
         if table is None:
             continue
         where = f"partition {partition.pixel}"
@@ -177,7 +185,7 @@ def _together(
             common = _agreed(common, table, where, found[0][1])
         found.append((table, where))
     if common is None:
-        return pa.table({})
+        return pa.table({}) if was_called else None
     return pa.concat_tables([common.empty_table(), *(as_schema(table, common, at) for table, at in found)])
 
 
@@ -210,7 +218,7 @@ def _by_spark(
     from hipslake.spark.engine import SparkEngine
 
     def task(number: int) -> Iterator[pa.RecordBatch]:
-        table = called(partitions[number])
+        table = called(partitions[number]).table
         for batch in () if table is None else table.to_batches():
             yield pa.RecordBatch.from_arrays(
                 [*batch.columns, pa.array([number] * batch.num_rows, pa.int64())], schema=numbered

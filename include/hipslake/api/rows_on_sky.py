@@ -20,7 +20,7 @@ from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Moc
 
-_FEWEST_ROWS = 3  # per pixel with rows, on average: with fewer, a map shows single rows
+_FEWEST_ROWS = 8  # per pixel with rows, on average: with fewer, a map shows single rows
 _COARSEST_MAP = 3
 
 

@@ -69,9 +69,9 @@ class Scan:
     """Rows of a version of a catalog, not read yet: which columns of which rows.
 
     Made by `Catalog.scan`. A scan does not change: `select`, `filter` and `within` give others. It is
-    resolved when it is made, so that mistakes in names, filters and regions are told at once; leaf files are opened
-    when rows are asked for, each time anew. Whatever asks gets the rows of `Catalog.read` with the same
-    arguments, and reads only the leaves, row groups and columns that it needs.
+    resolved when it is made, so that mistakes in names, filters and regions are told at once; leaf files are
+    opened when rows are asked for, each time anew. Whatever asks gets the rows of `Catalog.read` with the
+    same arguments, and reads only the leaves, row groups and columns that it needs.
     """
 
     catalog: CatalogReader
@@ -287,7 +287,7 @@ class Scan:
         processes: bool = False,
         spark: Any = None,
     ) -> pa.Table:
-        """Call a function with the rows of each leaf, and put together what it gives.
+        """Call a function with the rows of each leaf that has any, and put together what it gives.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Scan:
         Returns
         -------
         pyarrow.Table
-            Leaf after leaf along the curve. Where no leaf is met and no schema is given, the function is
+            Leaf after leaf along the curve. Where there is no row and no schema is given, the function is
             called once with an empty table.
 
         Raises

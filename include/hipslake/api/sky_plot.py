@@ -25,6 +25,7 @@ def plot_density(
 ) -> Any:
     """Draw the map; as `Catalog.plot`."""
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     counted = rows_per_pixel(catalog, order)
     if axes is None:
@@ -43,9 +44,14 @@ def plot_density(
         shown = _on_a_plane(axes, counted, density, drawn)
     axes.set_title(f"{catalog.name}, version {catalog.version}: {catalog.metadata.total_rows:,} rows")
     if colour_bar:
-        axes.figure.colorbar(
+        bar = axes.figure.colorbar(
             shown, ax=axes, label="rows per square degree", orientation="horizontal", shrink=0.6, pad=0.06
         )
+        if isinstance(shown.norm, LogNorm):
+            decades = np.log10(shown.norm.vmax / shown.norm.vmin)
+            bar.ax.xaxis.set_major_locator(LogLocator(subs=(1,) if decades > 3 else (1, 2, 5)))
+            bar.ax.xaxis.set_minor_locator(NullLocator())
+            bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     return axes
 
 
