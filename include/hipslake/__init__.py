@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from hipslake.api.cube import Cube
     from hipslake.api.ingesting import ingest
     from hipslake.api.publishing import publish
+    from hipslake.api.table import Table
     from hipslake.predicates.conditions import C
 
-__all__ = ["C", "Catalog", "Cube", "__version__", "cluster", "ingest", "publish"]
+__all__ = ["C", "Catalog", "Cube", "Table", "__version__", "cluster", "ingest", "publish"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +27,10 @@ def __getattr__(name: str) -> Any:
         from hipslake.api.cube import Cube
 
         return Cube
+    if name == "Table":
+        from hipslake.api.table import Table
+
+        return Table
     if name == "C":
         from hipslake.predicates.conditions import C
 

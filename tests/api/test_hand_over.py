@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_packages_that_are_not_installed_are_named(catalog: Catalog, monkeypatch
     scan = catalog.scan(["id"])
     asked = {"polars": scan.to_polars, "duckdb": scan.to_duckdb, "dask": scan.to_dask}
     for package, to in asked.items():
-        monkeypatch.setitem(__import__("sys").modules, package, None)
+        monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(MissingPackageError, match=f"pip install '?{package}"):
             to()
         with pytest.raises(ImportError):
@@ -177,7 +178,6 @@ def test_packages_that_are_not_installed_are_named(catalog: Catalog, monkeypatch
 def test_the_tree_that_lsdb_opens_has_to_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published = publish_many_kinds(tmp_path, "hats")
     catalog = Catalog.open(published.storage.uri())
-    monkeypatch.setitem(__import__("sys").modules, "lsdb", __import__("types").ModuleType("lsdb"))
 
     def gone(*given: object) -> str:
         raise TreeNotFoundError("not yet")

@@ -76,9 +76,9 @@ def to_lsdb(scan: Scan, options: dict[str, Any]) -> Any:
             f"catalog {metadata.catalog}: LSDB opens one column group, and these columns are of several "
             f"({told}); take columns of one, or to_dask()"
         )
+    path = scan.catalog.path(group)
     lsdb = imported("lsdb", "Scan.to_lsdb")
     search = imported("lsdb.core.search.region_search", "Scan.to_lsdb")
-    path = scan.catalog.path(group)
     wanted = [name for name in scan.columns if name != HEALPIX_COLUMN]
     test = _test_of(scan, group)
     needed = list(dict.fromkeys([*wanted, *test.schema.names]))

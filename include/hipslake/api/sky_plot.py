@@ -48,7 +48,8 @@ def plot_density(
             shown, ax=axes, label="rows per square degree", orientation="horizontal", shrink=0.6, pad=0.06
         )
         if isinstance(shown.norm, LogNorm):
-            decades = np.log10(shown.norm.vmax / shown.norm.vmin)
+            low, high = shown.get_clim()
+            decades = float(np.log10(high / low))
             bar.ax.xaxis.set_major_locator(LogLocator(subs=(1,) if decades > 3 else (1, 2, 5)))
             bar.ax.xaxis.set_minor_locator(NullLocator())
             bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))

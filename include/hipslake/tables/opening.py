@@ -6,10 +6,10 @@ from hipslake.specs.table_spec import IcebergSpec
 from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.iceberg.iceberg_table import IcebergTable
 from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
-from hipslake.tables.protocol import Table
+from hipslake.tables.protocol import NamedTable
 
 
-def open_table(spec: IcebergSpec, warehouse: str, name: str) -> Table:
+def open_table(spec: IcebergSpec, warehouse: str, name: str) -> NamedTable:
     """Open a table, which need not be there yet.
 
     Parameters

@@ -1,8 +1,8 @@
 """What sinks, compactions and vacuums ask of a table, whatever its format.
 
-`hipslake.tables.opening.open_table` gives a `Table`. Its `TableState` is one version of it: the schema, the
-data files with their bounds, and the marks of what was sunk. A `TableWrite` is a change under way, which one
-commit makes visible. What a compaction asks of it is in `hipslake.tables.compaction_protocol`.
+`hipslake.tables.opening.open_table` gives a `NamedTable`. Its `TableState` is one version of it: the schema,
+the data files with their bounds, and the marks of what was sunk. A `TableWrite` is a change under way, which
+one commit makes visible. What a compaction asks of it is in `hipslake.tables.compaction_protocol`.
 """
 
 from __future__ import annotations
@@ -158,6 +158,14 @@ class TableTotals(NamedTuple):
     created: datetime | None = None
 
 
+class TableVersion(NamedTuple):
+    """A version of a table that can be opened."""
+
+    version: int
+    created: datetime
+    rows: int | None  # None: its metadata do not say
+
+
 class TableState(Protocol):
     """One version of a table."""
 
@@ -192,6 +200,9 @@ class TableState(Protocol):
     @property
     def marks(self) -> Marks:
         """What was sunk."""
+
+    def versions(self) -> list[TableVersion]:
+        """The versions that can be opened, from old to new."""
 
     def at(self, version: int) -> TableState:
         """An earlier version; `VersionNotFoundError` if it is gone."""
@@ -266,7 +277,7 @@ class TableVacuumOutcome(Frozen):
     swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
 
 
-class Table(Protocol):
+class NamedTable(Protocol):
     """A table by its name, whether there is one yet or not."""
 
     def close(self) -> None:

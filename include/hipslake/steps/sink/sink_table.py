@@ -29,7 +29,7 @@ from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import KEPT, SinkMark, same_digest
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import open_table
-from hipslake.tables.protocol import CommittedSink, Table, TableState
+from hipslake.tables.protocol import CommittedSink, NamedTable, TableState
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
 
@@ -93,7 +93,9 @@ class _Opened:
 class _Sink:
     """An order and its table, and what all tries together did to the table itself."""
 
-    def __init__(self, table: Table, order: SinkOrder, engine: Engine, stale_after: float | None) -> None:
+    def __init__(
+        self, table: NamedTable, order: SinkOrder, engine: Engine, stale_after: float | None
+    ) -> None:
         self._table = table
         self._order = order
         self._engine = engine

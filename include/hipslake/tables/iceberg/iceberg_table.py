@@ -47,6 +47,7 @@ from hipslake.tables.protocol import (
     TableState,
     TableTotals,
     TableVacuumOutcome,
+    TableVersion,
 )
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -148,6 +149,14 @@ class IcebergState:
     @cached_property
     def marks(self) -> StoredMarks:
         return StoredMarks(self._table)
+
+    def versions(self) -> list[TableVersion]:
+        found = []
+        for snapshot in sorted(self._table.snapshots(), key=lambda each: each.timestamp_ms):
+            rows = summary_of(snapshot).get("total-records")
+            created = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+            found.append(TableVersion(snapshot.snapshot_id, created, None if rows is None else int(rows)))
+        return found
 
     def at(self, version: int) -> IcebergState:
         found = self._table.snapshot_by_id(version)

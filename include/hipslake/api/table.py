@@ -1,0 +1,275 @@
+"""`Table`: a table that is no catalog of the sky, opened for reading: of Iceberg, or a folder of Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from hipslake.api.catalog_views import columns_html
+from hipslake.api.html import details_html, facts_html, table_html
+from hipslake.engine.this_process import read_ahead
+from hipslake.errors import InputError, SchemaMismatchError, SpecError, VersionNotFoundError
+from hipslake.specs.environment import expand
+from hipslake.specs.table_spec import IcebergSpec
+from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import parquet_failures
+from hipslake.tables.opening import open_table
+from hipslake.tables.protocol import TableState, TableTotals, TableVersion
+from hipslake.tables.stored_files import read_data_file
+
+_SUFFIXES = (".parquet", ".parq", ".pq")
+_MOST_VERSIONS = 20  # listed in a notebook
+
+
+class ReadableTable(Protocol):
+    """One version of a table of any format."""
+
+    @property
+    def version(self) -> int | None:
+        """Its number; None where the format has no versions, or nothing was committed."""
+
+    @property
+    def location(self) -> str:
+        """Where it lies."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+
+    @property
+    def totals(self) -> TableTotals:
+        """Rows, bytes and files."""
+
+    def versions(self) -> list[TableVersion]:
+        """Those that can be opened, from old to new."""
+
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """The rows of one file after the other."""
+
+
+class Table:
+    """One version of a table, as it was when it was opened. Made by `Table.open`."""
+
+    def __init__(self, name: str, rows: ReadableTable) -> None:
+        self.name = name
+        self._rows = rows
+
+    @classmethod
+    def open(
+        cls,
+        table: str | Path,
+        version: int | None = None,
+        *,
+        warehouse: str | Path | None = None,
+        iceberg: IcebergSpec | dict[str, Any] | None = None,
+    ) -> Table:
+        """Open a table.
+
+        Parameters
+        ----------
+        table : str or Path
+            Namespace and name in an Iceberg catalog (`survey.observations`), or the path or URI of a folder
+            of Parquet files, which has a slash in it.
+        version : int, optional
+            Of an Iceberg table, the id of a snapshot. The newest if not given.
+        warehouse : str or Path, optional
+            Where new tables of the Iceberg catalog lie; `HIPSLAKE_WAREHOUSE` if not given.
+        iceberg : IcebergSpec or dict, optional
+            The Iceberg catalog, as under `iceberg` in a spec; the one of SQLite in `HIPSLAKE_STATE` if not
+            given.
+
+        Raises
+        ------
+        SpecError
+            There is no such table; the message lists those of its namespace. Or the address makes no sense.
+        InputError
+            The folder holds no Parquet file, or is of another table format.
+        VersionNotFoundError
+            The table has no such snapshot, or it has expired.
+        StorageError
+            The catalog or the store cannot be reached.
+        """
+        if isinstance(table, Path) or "/" in table:
+            if version is not None:
+                raise VersionNotFoundError(
+                    f"{table}: a folder of Parquet files has no versions: leave it out"
+                )
+            return cls(str(table), _FolderRows(Storage.at(str(table))))
+        if "." not in table:
+            raise SpecError(
+                f"{table!r} is neither namespace.table of an Iceberg catalog nor a folder, which has a slash"
+            )
+        spec = iceberg if isinstance(iceberg, IcebergSpec) else IcebergSpec.model_validate(iceberg or {})
+        place = expand("${HIPSLAKE_WAREHOUSE}") if warehouse is None else str(warehouse)
+        state = open_table(spec, place, table).existing()
+        return cls(table, _IcebergRows(table, state if version is None else state.at(version)))
+
+    @property
+    def uri(self) -> str:
+        """Where it lies."""
+        return self._rows.location
+
+    @property
+    def version(self) -> int | None:
+        """The id of the snapshot; None of a folder, and of a table that nothing was committed to."""
+        return self._rows.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._rows.schema
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are; None where the table's metadata does not say."""
+        return self._rows.totals.rows
+
+    @property
+    def totals(self) -> TableTotals:
+        """Rows, bytes, files, and when the version was made, as far as they are known."""
+        return self._rows.totals
+
+    def versions(self) -> list[TableVersion]:
+        """The versions that can be opened, from old to new, with their times and rows; none of a folder."""
+        return self._rows.versions()
+
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Read like `read`, but file by file: for tables that do not fit into memory."""
+        wanted = self.schema.names if columns is None else list(columns)
+        for name in wanted:
+            if name not in self.schema.names:
+                raise SchemaMismatchError(
+                    f"table {self.name} has no column {name!r}; its columns are "
+                    f"{', '.join(self.schema.names)}"
+                )
+        return self._rows.tables(wanted)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read all rows, in the order of files.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            All if not given.
+
+        Raises
+        ------
+        SchemaMismatchError
+            There is no such column.
+        PlanError
+            Rows are taken out by delete files, which are not read here.
+        StorageError
+            A file is gone, or the store cannot be reached.
+        """
+        found = list(self.tables(columns))
+        names = self.schema.names if columns is None else list(columns)
+        empty = pa.schema([self.schema.field(name) for name in names]).empty_table()
+        return pa.concat_tables([empty, *found]) if found else empty
+
+    def __repr__(self) -> str:
+        version = "" if self.version is None else f", version={self.version}"
+        return f"Table({self.name!r}{version}, rows={self.rows})"
+
+    def _repr_html_(self) -> str:
+        totals = self.totals
+        facts = [("rows", totals.rows), ("bytes", totals.bytes), ("files", totals.files), ("at", self.uri)]
+        told = facts_html(self.name, [(name, value) for name, value in facts if value is not None])
+        versions = self.versions()
+        rows = [(each.version, f"{each.created:%Y-%m-%d %H:%M:%S} UTC", each.rows) for each in versions]
+        listed = table_html(("version", "created", "rows"), rows[-_MOST_VERSIONS:])
+        shown = details_html(f"{len(versions)} version{'s' if len(versions) != 1 else ''}", listed)
+        return told + columns_html(self.schema) + (shown if versions else "")
+
+
+class _IcebergRows:
+    def __init__(self, name: str, state: TableState) -> None:
+        self._name, self._state = name, state
+
+    @property
+    def version(self) -> int | None:
+        return self._state.version
+
+    @property
+    def location(self) -> str:
+        return self._state.location
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._state.schema
+
+    @property
+    def totals(self) -> TableTotals:
+        return self._state.totals
+
+    def versions(self) -> list[TableVersion]:
+        return self._state.versions()
+
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        self._state.check_no_delete_files(f"table {self._name} is read")
+        schema = self.schema
+        wanted = pa.schema([schema.field(name) for name in columns])
+        for file in self._state.files:
+            yield pa.Table.from_batches(list(read_data_file(file.stored, schema, columns)), wanted)
+
+
+class _FolderRows:
+    version = None
+
+    def __init__(self, storage: Storage) -> None:
+        from hipslake.sources.table_formats import check_plain_folder
+
+        entries = [entry for entry in storage.list(recursive=True) if not entry.is_dir]
+        paths = [entry.path for entry in entries]
+        check_plain_folder(storage, paths)
+        chosen = [entry for entry in entries if _is_data(entry.path)]
+        if not chosen:
+            raise InputError(f"{storage.uri()} holds no Parquet file (*.parquet, *.parq, *.pq)")
+        self._storage = storage
+        self._bytes = sum(entry.size for entry in chosen)
+        factory = ds.FileSystemDatasetFactory(
+            storage.arrow_filesystem(),
+            [storage.arrow_path(entry.path) for entry in sorted(chosen, key=lambda each: each.path)],
+            ds.ParquetFileFormat(),
+            ds.FileSystemFactoryOptions(
+                partition_base_dir=storage.arrow_path(""), partitioning=ds.HivePartitioning.discover()
+            ),
+        )
+        with parquet_failures(storage.uri()):
+            schema = factory.inspect(promote_options="permissive", fragments=None)
+            self._dataset = factory.finish(schema.remove_metadata())
+            self._fragments = list(self._dataset.get_fragments())
+
+    @property
+    def location(self) -> str:
+        return self._storage.uri()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._dataset.schema
+
+    @property
+    def totals(self) -> TableTotals:
+        with parquet_failures(self.location):
+            rows = sum(read_ahead(lambda fragment: fragment.count_rows(), self._fragments))
+        return TableTotals(rows, self._bytes, len(self._fragments))
+
+    def versions(self) -> list[TableVersion]:
+        return []
+
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        schema = self.schema
+
+        def read(fragment: ds.Fragment) -> pa.Table:
+            with parquet_failures(fragment.path):
+                return fragment.to_table(schema=schema, columns=columns)
+
+        yield from read_ahead(read, self._fragments)
+
+
+def _is_data(path: str) -> bool:
+    hidden = any(part.startswith((".", "_")) and "=" not in part for part in path.split("/"))
+    return not hidden and path.endswith(_SUFFIXES)
