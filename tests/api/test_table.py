@@ -38,7 +38,7 @@ def test_an_iceberg_table_is_what_pyiceberg_reads_at_every_snapshot(tmp_path: Pa
     lake = Lake(tmp_path)
     spec = lake.spec(partition=["band"])
     for first in (0, 200, 400):
-        lake.sink(spec, rows(first), key=str(first))
+        lake.sink(spec, rows(first))
     table = Table.open("survey.sample", warehouse=lake.warehouse, iceberg=spec.iceberg)
     expected = lake.rows(spec)
     assert table.read().sort_by("id").cast(expected.schema).equals(expected)
@@ -63,7 +63,7 @@ def test_an_iceberg_table_is_what_pyiceberg_reads_at_every_snapshot(tmp_path: Pa
         of_snapshot = lake.table(spec).scan(snapshot_id=each.version).to_arrow().sort_by("id")
         assert older.rows == of_snapshot.num_rows
         assert older.read().sort_by("id").cast(of_snapshot.schema).equals(of_snapshot)
-    lake.sink(spec, rows(600), key="later")
+    lake.sink(spec, rows(600))
     assert table.rows == table.read().num_rows == 600, "what was opened stays as it was"
     with pytest.raises(VersionNotFoundError, match="has no snapshot 17"):
         Table.open("survey.sample", 17, warehouse=lake.warehouse, iceberg=spec.iceberg)
