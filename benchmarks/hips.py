@@ -84,7 +84,7 @@ def report(runs: list[dict[str, Any]], rows: int) -> tuple[str, bool]:
         "Made by `make bench-hips`.",
         "",
         f"A synthetic Milky Way of {rows:,} rows and 12 columns, in leaves of at most {THRESHOLD:,} rows.",
-        "Each HiPS is made by a process of its own: *seconds* are those of the whole process, *peak* its memory.",
+        "Each HiPS is made by a process of its own: *seconds* are those of the process, *peak* its memory.",
         "Every outcome was read back, each row once, by a reader that is written from the standard.",
         "",
         "| HiPS | seconds | rows/s | peak MB | tiles | last order | MB | rows read back |",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _KINDS = {"catalog": "", "iceberg": "table"}
-_WORDS = {"crossmatch": "cross-match", "equijoin": "join by key"}
+_WORDS = {"crossmatch": "cross-match", "equijoin": "join by key", "hips": "HiPS"}
 
 
 def display_name(dag_id: str) -> str:

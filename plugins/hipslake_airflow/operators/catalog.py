@@ -340,7 +340,7 @@ class HipsCatalogOperator(SparkFormOperator):
         numbers = ("tile_rows", "allsky_rows", "deepest_order", "coverage_order", "keep_versions")
         return {
             "catalog": self.catalog,
-            "version": params.get("version"),
+            "version": int(params["version"]) if params.get("version") else None,
             **{name: params.get(name) or None for name in optional},
             **{name: int(params[name]) for name in numbers if params.get(name) is not None},
             **{name: bool(params.get(name, False)) for name in ("descending", "public")},

@@ -11,8 +11,8 @@ from hipslake_airflow.params.fields import (
     region_field,
     switch_field,
     text_field,
-    version_field,
 )
+from hipslake_airflow.params.versions import proposed_versions, version_param
 
 _MOST_ROWS = 100_000
 _IVOID = r"^ivo://[A-Za-z0-9][A-Za-z0-9._-]{2,}(/\S*)?(?!\n)$"
@@ -23,7 +23,7 @@ _TILES, _PUBLISHING = "Tiles", "Publishing"
 def hips_params(name: str) -> dict[str, Param]:
     """Return the params of a HiPS of a catalog."""
     return {
-        "version": version_field(),
+        "version": version_param("Empty: the newest.", proposed_versions("catalogs", name)),
         "order_by": Param(
             None,
             type=["null", "string"],
