@@ -44,6 +44,8 @@ def spec_dags(
     ------
     ValueError
         The prefix cannot begin an id, or there is no such pipeline.
+    ImportError
+        Airflow's Spark provider is not installed.
 
     Examples
     --------
@@ -110,5 +112,12 @@ def pipeline_names() -> list[str]:
 
 
 def _pipeline(name: str) -> Pipeline:
-    pipeline: Pipeline = import_module(f"{_pipelines.__name__}.{name}").PIPELINE
+    try:
+        pipeline: Pipeline = import_module(f"{_pipelines.__name__}.{name}").PIPELINE
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("airflow.providers"):
+            raise
+        raise ImportError(
+            f"hipslake's DAGs need {error.name}, which is not installed; pip install 'hipslake[airflow]'"
+        ) from error
     return pipeline

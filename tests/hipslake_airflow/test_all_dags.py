@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -205,3 +207,16 @@ def test_all_that_is_wrong_with_specs_is_told_once(many: Path, asked: Counter[st
         check_specs(many)
     finally:
         (many / "broken.yaml").rename(many / "catalogs" / "broken.yaml")
+
+
+def test_without_the_spark_provider_it_is_said_what_to_install(many: Path) -> None:
+    script = f"""
+import sys
+sys.modules["airflow.providers.apache.spark.operators.spark_submit"] = None
+from hipslake_airflow import spec_dags
+spec_dags({str(many)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    (last,) = done.stderr.strip().splitlines()[-1:]
+    assert last.startswith("ImportError: hipslake's DAGs need airflow.providers.apache.spark")
+    assert last.endswith("pip install 'hipslake[airflow]'")
