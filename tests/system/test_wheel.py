@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from astropy.io import fits
 
 from tests.airflow_home import PROJECT
 from tests.system.standalone import free_port
@@ -225,3 +227,79 @@ def test_airflow_knows_plugin_and_provider(airflow_of_ones_own: Airflow) -> None
     assert "hipslake" in {plugin["name"] for plugin in plugins}
     providers = json.loads(airflow_of_ones_own.run("providers", "list", "--output", "json"))
     assert "hipslake" in {provider["package_name"] for provider in providers}
+
+
+@pytest.fixture(scope="module")
+def alone(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that has the wheel without extras."""
+    return environment_of(tmp_path_factory.mktemp("alone") / "venv", wheel)
+
+
+def test_the_library_alone_ingests_matches_and_reads(alone: Path, tmp_path: Path) -> None:
+    script = """
+        import importlib.util, json
+        import pyarrow.parquet as pq
+        import hipslake
+        assert not [name for name in ("airflow", "pyspark") if importlib.util.find_spec(name)]
+        found = {}
+        for name in ("stars", "galaxies"):
+            spec = {"name": name, "position": {"ra": "ra", "dec": "dec"}, "threshold": "500 rows",
+                    "margin": {"arcsec": [10]}}
+            rows = pq.read_table(f"landing/{name}/part.parquet")
+            catalog = hipslake.ingest(rows, spec=spec, warehouse="warehouse")
+            assert catalog.verify().ok
+            found[name] = catalog
+        pairs = found["stars"].crossmatch(found["galaxies"], radius_arcsec=5)
+        cone = found["stars"].read(region="cone 10 10 30deg")
+        found["stars"].export("cone.fits", region="cone 10 10 30deg")
+        print(json.dumps({"pairs": pairs.num_rows, "cone": cone.num_rows}))
+    """
+    land(tmp_path / "landing")
+    told = json.loads(_said(alone / "python", "-c", textwrap.dedent(script), place=tmp_path))
+    rows = pq.read_table(tmp_path / "landing" / "stars" / "part.parquet").to_pandas()
+    assert told["pairs"] == ROWS["galaxies"]
+    assert told["cone"] == int((separation(rows.ra, rows.dec, 10, 10) <= 30).sum()) > 0
+    with fits.open(tmp_path / "cone.fits") as file:
+        assert len(file[1].data) == told["cone"]
+
+
+def test_the_command_line_alone_ingests_matches_and_reads(alone: Path, tmp_path: Path) -> None:
+    land(tmp_path / "landing")
+
+    def hipslake(*words: str) -> str:
+        return _said(
+            alone / "hipslake", *words, place=tmp_path, HIPSLAKE_WAREHOUSE=str(tmp_path / "warehouse")
+        )
+
+    for name in ROWS:
+        hipslake("ingest", f"landing/{name}/*.parquet", "--name", name, "--margin", "10")
+    hipslake("match", "stars", "galaxies", "--radius", "5", "--name", "match")
+    listed = json.loads(hipslake("ls", "--json"))
+    assert {each["name"] for each in listed} == {*ROWS, "match"}
+    assert int(hipslake("read", "match", "--count")) == ROWS["galaxies"]
+    hipslake("verify", "match")
+    hipslake("read", "stars", "--filter", "dec > 0", "--columns", "stars_id,dec", "--to", "north.parquet")
+    north = pq.read_table(tmp_path / "north.parquet")
+    rows = pq.read_table(tmp_path / "landing" / "stars" / "part.parquet").to_pandas()
+    assert sorted(north["stars_id"].to_pylist()) == rows[rows.dec > 0].stars_id.tolist()
+    failed = subprocess.run(
+        [alone / "hipslake", "read", "no_such"], cwd=tmp_path, env=clean(), capture_output=True, text=True
+    )
+    assert failed.returncode == 1
+    assert "no_such" in failed.stderr
+    assert "Traceback" not in failed.stderr
+
+
+def separation(ra: Any, dec: Any, ra0: float, dec0: float) -> Any:
+    """Return angles to a position, in degrees, by the haversine formula."""
+    ra, dec, ra0, dec0 = (np.radians(each) for each in (ra, dec, ra0, dec0))
+    half = np.sin((dec - dec0) / 2) ** 2 + np.cos(dec) * np.cos(dec0) * np.sin((ra - ra0) / 2) ** 2
+    return np.degrees(2 * np.arcsin(np.sqrt(half)))
+
+
+def _said(program: Path, *words: str, place: Path, **variables: str) -> str:
+    done = subprocess.run(
+        [program, *words], cwd=place, env=clean(**variables), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
