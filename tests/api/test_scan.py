@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +16,17 @@ from hipslake import Catalog
 from hipslake.catalog import leaf_rows
 from hipslake.errors import FilterError, RegionError, SchemaMismatchError, SpecError, VerificationError
 from hipslake.sphere.regions import Cone
+from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.api.catalogs import LAYOUTS, publish_many_kinds
-from tests.catalog.publishing import Published
+from tests.api.catalogs import many_kinds as many_kinds_of
+from tests.catalog.little import sky, write_little
+from tests.catalog.publishing import Published, commit
 from tests.examples import examples
 from tests.sphere.regions.skies import REGIONS
+from tests.steps.nights import Survey
 
 FILTERS = [
     None,
@@ -126,15 +131,18 @@ def test_a_sample_is_the_same_for_a_seed_and_uniform_over_seeds(catalog: Catalog
     assert np.allclose(halves, 1, atol=0.08)
 
 
-def test_samples_of_a_filter_and_region_are_uniform_over_what_passes(catalog: Catalog) -> None:
+def test_samples_of_a_filter_and_region_are_uniform_over_what_passes(
+    many_kinds: dict[str, Published],
+) -> None:
+    catalog = Catalog.open(many_kinds["hats, two groups"].storage.uri())
     region, filters = Cone(180, 10, 90), "mag < 16"
     rows = catalog.read(["id"], filters=filters, region=region)["id"].to_pylist()
     assert 100 < len(rows) < 2000
     times = dict.fromkeys(rows, 0)
-    for seed in range(100):
+    for seed in range(50):
         for number in catalog.sample(40, seed, ["id"], filters, region)["id"].to_pylist():
             times[number] += 1
-    expected = 100 * 40 / len(rows)
+    expected = 50 * 40 / len(rows)
     spread = sum((count - expected) ** 2 for count in times.values()) / expected
     assert abs(spread - len(rows)) < 6 * np.sqrt(2 * len(rows)), "chi-squared of uniform counts"
 
@@ -294,3 +302,60 @@ def test_a_scan_says_what_it_is(catalog: Catalog) -> None:
     assert said.startswith("Scan(stars version 1, columns=['id']")
     assert "mag < 3" in said
     assert "cone 1 2 3deg" in said
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """Nights whose rows lie in several files of a leaf."""
+    survey = Survey(tmp_path_factory.mktemp("grown"), threshold="150 rows", more="append: add_file\n")
+    for number in range(3):
+        survey.night(number, rows=200)
+    return survey
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"columns": ["id"]}, {"filters": "id > 3"}, {"region": "cone 0 0 90deg"}]
+)
+def test_leaves_of_several_files_are_scanned_in_the_order_of_rows(
+    grown: Survey, arguments: dict[str, Any]
+) -> None:
+    catalog = grown.catalog
+    assert max(catalog.metadata.groups[0].files, 0) > len(catalog.pixels)
+    read, scan = catalog.read(**arguments), catalog.scan(**arguments)
+    assert 0 < read.num_rows == scan.count()
+    assert equal(scan.to_arrow(), read)
+    assert equal(scan.head(123), read.slice(0, 123))
+    sample = scan.select(["_healpix_29", "_row"]).sample(77)
+    keys = catalog.read(["_healpix_29", "_row"], **{k: v for k, v in arguments.items() if k != "columns"})
+    assert set(zip(*sample.to_pydict().values(), strict=True)) < set(
+        zip(*keys.to_pydict().values(), strict=True)
+    )
+    assert sample.num_rows == 77
+    assert sample.to_pylist() == sorted(sample.to_pylist(), key=lambda row: (row["_healpix_29"], row["_row"]))
+    told = catalog.statistics(["_row"], exact=False)["_row"]
+    assert (told.min, told.max) == (
+        pc.min(catalog.read(["_row"])["_row"]).as_py(),
+        pc.max(catalog.read(["_row"])["_row"]).as_py(),
+    )
+
+
+def test_catalogs_in_stores_are_scanned_by_ranges(storage: Storage) -> None:
+    degrees = sky(1500, seed=4)
+    table = many_kinds_of(degrees, 4)
+    commit(
+        storage,
+        write_little(storage, table, degrees, position={"ra": "ra", "dec": "dec"}, threshold="200 rows"),
+    )
+    catalog = Catalog.open(storage.uri())
+    read = catalog.read(["id", "mag"], region="cone 180 10 60deg")
+    scan = catalog.scan(["id", "mag"], region="cone 180 10 60deg")
+    assert equal(scan.to_arrow(), read)
+    assert scan.count() == read.num_rows
+    assert equal(catalog.head(300, ["id", "mag"]), catalog.read(["id", "mag"]).slice(0, 300))
+    assert set(catalog.sample(50, columns=["id"])["id"].to_pylist()) < set(
+        catalog.read(["id"])["id"].to_pylist()
+    )
+    assert catalog.statistics(["id"])["id"].max == pc.max(table["id"]).as_py()
+    again = pickle.loads(pickle.dumps(next(iter(scan.partitions()))))
+    assert equal(again.to_arrow(), next(iter(scan.partitions())).to_arrow())
+    assert catalog.coverage(8).sky_fraction > 0

@@ -18,6 +18,7 @@ from hipslake.errors import (
     SpecError,
     VersionNotFoundError,
 )
+from hipslake.storage.folder import Storage
 
 from tests.tables.sinking import Lake
 
@@ -94,6 +95,17 @@ def test_a_folder_of_files_is_what_pyarrow_reads(tmp_path: Path) -> None:
     assert table.totals.files == 6
     assert repr(Table.open(str(folder))) == f"Table({str(folder)!r}, rows=1200)"
     assert "<td>flux</td>" in table._repr_html_()
+
+
+def test_a_folder_in_a_store_is_read(storage: Storage) -> None:
+    for band in ("g", "r"):
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows(0 if band == "g" else 200).drop_columns(["band"]), sink)
+        storage.write(f"band={band}/a.parquet", sink.getvalue().to_pybytes())
+    table = Table.open(storage.uri())
+    assert table.rows == 400
+    assert table.read(["id"])["id"].to_pylist() == list(range(400))
+    assert table.read(["band"])["band"].to_pylist() == ["g"] * 200 + ["r"] * 200
 
 
 def test_files_that_are_older_than_a_column_have_nulls(tmp_path: Path) -> None:
