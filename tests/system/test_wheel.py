@@ -275,7 +275,7 @@ def test_the_command_line_alone_ingests_matches_and_reads(alone: Path, tmp_path:
         hipslake("ingest", f"landing/{name}/*.parquet", "--name", name, "--margin", "10")
     hipslake("match", "stars", "galaxies", "--radius", "5", "--name", "match")
     listed = json.loads(hipslake("ls", "--json"))
-    assert {each["name"] for each in listed} == {*ROWS, "match"}
+    assert {each["name"] for each in listed["catalogs"]} == {*ROWS, "match"}
     assert int(hipslake("read", "match", "--count")) == ROWS["galaxies"]
     hipslake("verify", "match")
     hipslake("read", "stars", "--filter", "dec > 0", "--columns", "stars_id,dec", "--to", "north.parquet")
