@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import hipslake
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from astropy.io import fits
 from astropy.table import Table
 from astropy.time import Time
 from hipslake.api.given_rows import format_of, rows_of, stage
@@ -102,6 +105,7 @@ CONTAINERS: dict[str, Callable[[pa.Table], Any]] = {
     "pandas": lambda rows: rows.to_pandas(),
     "pandas with an index": lambda rows: rows.to_pandas().set_index(np.arange(7, rows.num_rows + 7)),
     "astropy": lambda rows: Table({name: rows[name].to_numpy() for name in rows.column_names}),
+    "structured array": lambda rows: rows.to_pandas().to_records(index=False),
     "stream": lambda rows: Stream(rows),
 }
 
@@ -147,6 +151,95 @@ def test_masked_values_of_astropy_are_nulls() -> None:
     table = Table({"mag": [1.0, 2.0]}, masked=True)
     table["mag"].mask[1] = True
     assert rows_of(table).read_all()["mag"].to_pylist() == [1.0, None]
+
+
+B = {"ra": [1.0, 2.0], "dec": [3.0, 4.0]}
+UNFIT: dict[str, Any] = {
+    "objects": pd.DataFrame({**B, "x": [object(), 1]}),
+    "mixed types": pd.DataFrame({**B, "x": [1, "a"]}),
+    "a name twice": pa.Table.from_arrays([pa.array([1.0])] * 4, ["ra", "dec", "x", "x"]),
+    "two positions": pa.Table.from_arrays([pa.array([1.0])] * 3, ["ra", "dec", "ra"]),
+    "names that differ by case": pa.table({**B, "RA": [1, 2]}),
+    "a reserved name": pa.table({**B, "_healpix_29": [1, 2]}),
+    "nothing in a struct": pa.table({**B, "x": pa.array([{}, {}])}),
+    "names of two parts": pd.DataFrame({("a", "ra"): [1.0], ("b", "dec"): [2.0]}),
+    "no column": pa.table({}),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_rows_that_do_not_fit_are_our_errors(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError):
+        hipslake.ingest(UNFIT[name], spec=SPEC, warehouse=tmp_path, spark=False)
+    assert folders(tmp_path / "catalogs" / "stars") == set()
+    assert not list(tmp_path.glob("_runs/*/*/given"))
+
+
+FIT: dict[str, pa.Array] = {
+    "words": pa.array(["a", "b"]).dictionary_encode(),
+    "views": pa.array(["a", "b"], pa.string_view()),
+    "large texts": pa.array(["a", None], pa.large_string()),
+    "durations": pa.array([1, 2], pa.duration("s")),
+    "half floats": pa.array([1, 2], pa.float16()),
+    "maps": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
+    "structs": pa.array([{"a": 1}, None]),
+    "lists": pa.array([[1.5], []]),
+    "nothing": pa.nulls(2),
+    "times": pa.array([1, 2], pa.timestamp("us", "UTC")),
+}
+
+
+@pytest.mark.parametrize("name", FIT)
+def test_values_of_all_types_come_back(tmp_path: Path, name: str) -> None:
+    rows = pa.table({**B, "x": FIT[name]})
+    found = hipslake.ingest(rows, spec=SPEC, warehouse=tmp_path, spark=False).read(["ra", "x"])
+    assert found.sort_by("ra")["x"].to_pylist() == rows["x"].to_pylist()
+
+
+def test_rows_of_a_fits_file_are_a_structured_array(tmp_path: Path) -> None:
+    names = np.array([b"a", b"bb"])
+    fits.BinTableHDU(Table({**B, "name": names})).writeto(tmp_path / "stars.fits")
+    rows = fits.getdata(tmp_path / "stars.fits")
+    found = hipslake.ingest(rows, spec=SPEC, warehouse=tmp_path, spark=False).read(["ra", "name"])
+    assert found.sort_by("ra").to_pydict() == {"ra": [1.0, 2.0], "name": ["a", "bb"]}
+
+
+def test_the_dag_sees_what_was_published_as_its_own(tmp_path: Path, stars: pa.Table) -> None:
+    spec_file = in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
+    hipslake.ingest(spec=spec_file, warehouse=tmp_path / "here", spark=False)
+    assert in_process.freeze(in_process.start(tmp_path / "here", spec_file)).unchanged_version == 1
+    by_dag(tmp_path / "there", spec_file)
+    found = ingested(None, spec=spec_file, warehouse=tmp_path / "there", spark=False)
+    assert found.nothing_to_do
+    assert found.catalog.versions() == [1]
+
+
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_programs_that_publish_at_once_all_get_a_version(tmp_path: Path, mode: str) -> None:
+    spec = SPEC | {"mode": mode, "mapping_order": 4}
+
+    def publish(number: int) -> int:
+        interval = {"interval": 61000 + number} if mode == "append" else {}
+        rows = night_rows(number)
+        return hipslake.ingest(rows, spec=spec, warehouse=tmp_path, spark=False, **interval).version
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sorted(pool.map(publish, range(3))) == [1, 2, 3]
+    catalog = hipslake.Catalog.open(tmp_path / "catalogs" / "stars")
+    catalog.verify(all=True).raise_if_failed()
+    assert catalog.metadata.total_rows == (400 if mode == "replace" else 1200)
+
+
+def test_a_warehouse_in_an_object_store(stars: pa.Table, bucket: str) -> None:
+    bucket = f"{bucket}/of-programs"
+    catalog = hipslake.ingest(stars, spec=SPEC, warehouse=bucket, spark=False)
+    assert catalog.uri == f"{bucket}/catalogs/stars"
+    catalog.verify(all=True).raise_if_failed()
+    assert hipslake.ingest(stars, spec=SPEC, warehouse=bucket, spark=False).version == 1
+    files = Storage.at(bucket).list("_runs", recursive=True)
+    assert [each.path for each in files if "/given/" in each.path] == []
+    with pytest.raises(EmptySourceError):
+        hipslake.ingest(stars.slice(0, 0), spec=SPEC | {"name": "none"}, warehouse=bucket, spark=False)
 
 
 def test_files_are_named_one_by_one_by_glob_and_relative_to_here(

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mocpy import MOC
 
 from tests.cli.conftest import Command
+from tests.steps.cubes import cube_in
 
 SURVEY = "survey"
 REGIONS = st.one_of(
@@ -129,6 +130,24 @@ def test_ls_lists_what_is_published(command: Command, warehouse: Path) -> None:
     text = command("ls").out
     assert "1,200" in text
     assert "nights" in text
+
+
+def test_ls_lists_cubes_beside_catalogs(command: Command, warehouse: Path) -> None:
+    cube_in(warehouse, "sky")
+    cube_in(warehouse, "broken")
+    for path in (warehouse / "cubes" / "broken").rglob("*.json"):
+        path.write_text("{")
+    answer = command("ls", "--json")
+    assert answer.code == 1
+    cubes = {each["name"]: each for each in json.loads(answer.out)["cubes"]}
+    assert (cubes["sky"]["rows"], cubes["sky"]["version"], cubes["sky"]["problem"]) == (60, 1, None)
+    assert "Error: " in cubes["broken"]["problem"]
+    assert [line.split()[:2] for line in command("ls").out.splitlines()[1:]] == [
+        ["catalog", "reference"],
+        ["catalog", SURVEY],
+        ["cube", "broken"],
+        ["cube", "sky"],
+    ]
 
 
 def test_ls_of_a_catalog_that_cannot_be_opened_says_why(command: Command, warehouse: Path) -> None:

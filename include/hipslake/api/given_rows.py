@@ -36,8 +36,8 @@ _ENDINGS: dict[str, Format] = {
 }
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 _KINDS = (
-    "an Arrow table or record batch reader, a pandas, polars or astropy table, anything with "
-    "__arrow_c_stream__, a path or glob, or a list of them"
+    "an Arrow table or record batch reader, a pandas, polars or astropy table, a structured array, anything "
+    "with __arrow_c_stream__, a path or glob, or a list of them"
 )
 
 
@@ -90,8 +90,8 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
     ----------
     data
         A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader` or `Dataset`, a frame of pandas (its index is
-        left out) or polars (lazy or not), a table of astropy (with its units and descriptions), or anything
-        with `__arrow_c_stream__`.
+        left out) or polars (lazy or not), a table of astropy (with its units and descriptions), a structured
+        array of numpy, or anything with `__arrow_c_stream__`.
 
     Raises
     ------
@@ -114,6 +114,10 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
             data = (data.collect() if hasattr(data, "collect") else data).to_arrow()
         elif library == "astropy" and hasattr(data, "colnames"):
             data = _of_astropy(data)
+        elif getattr(getattr(data, "dtype", None), "names", None):  # numpy, or the rows of a FITS file
+            from astropy.table import Table
+
+            data = _of_astropy(Table(data))
         if isinstance(data, pa.Table):
             return data.to_reader()
         if hasattr(data, "__arrow_c_stream__"):

@@ -1,4 +1,4 @@
-"""`hipslake ls`: the catalogs of a warehouse, or the columns of one."""
+"""`hipslake ls`: the catalogs and cubes of a warehouse, or the columns of a catalog."""
 
 from __future__ import annotations
 
@@ -23,22 +23,29 @@ def _list_all(options: argparse.Namespace) -> int:
     from hipslake.api.step_runner import warehouse_uri
     from hipslake.cli.main import FAILED, OK
     from hipslake.cli.printing import print_json, print_table, size_text, time_text
+    from hipslake.cube.store.layout import CUBES
     from hipslake.steps.run import CATALOGS
     from hipslake.storage.folder import Storage
 
+    places = ((CATALOGS, _listed), (CUBES, _listed_cube))
     warehouse = Storage.at(warehouse_uri(options.warehouse))
-    names = [entry.path.rpartition("/")[2] for entry in warehouse.list(CATALOGS) if entry.is_dir]
-    found = [entry for name in names if (entry := _listed(warehouse.uri(f"{CATALOGS}/{name}"), name))]
+    of_kind: dict[str, list[dict[str, Any]]] = {}
+    for folder, listed in places:
+        names = [entry.path.rpartition("/")[2] for entry in warehouse.list(folder) if entry.is_dir]
+        entries = (listed(warehouse.uri(f"{folder}/{name}"), name) for name in names)
+        of_kind[folder] = [entry for entry in entries if entry is not None]
+    found = [{"kind": folder[:-1], **entry} for folder, entries in of_kind.items() for entry in entries]
     if options.json:
-        print_json({"warehouse": warehouse.uri(), "catalogs": found})
+        print_json({"warehouse": warehouse.uri(), **of_kind})
     elif not found:
         print(f"{warehouse.uri()}: no catalog is published here")
     else:
-        columns = ("catalog", "version", "rows", "partitions", "size", "published (UTC)", "description")
+        columns = ("kind", "name", "version", "rows", "partitions", "size", "published (UTC)", "description")
         print_table(
             columns,
             (
                 (
+                    each["kind"],
                     each["name"],
                     each["version"],
                     each["rows"],
@@ -58,13 +65,12 @@ def _listed(uri: str, name: str) -> dict[str, Any] | None:
     from hipslake.api.catalog import Catalog
     from hipslake.errors import CatalogNotFoundError, HipslakeError
 
-    empty = dict.fromkeys(("version", "rows", "partitions", "bytes", "published", "problem"))
     try:
         catalog = Catalog.open(uri)
     except CatalogNotFoundError:
         return None
     except (HipslakeError, OSError) as error:
-        return {"name": name, **empty, "description": "", "problem": f"{type(error).__name__}: {error}"}
+        return _unknown(name, error)
     metadata = catalog.metadata
     return {
         "name": name,
@@ -76,6 +82,36 @@ def _listed(uri: str, name: str) -> dict[str, Any] | None:
         "problem": None,
         "description": metadata.description,
     }
+
+
+def _listed_cube(uri: str, name: str) -> dict[str, Any] | None:
+    """A cube in the list; one that cannot be opened says why."""
+    from hipslake.api.cube import Cube
+    from hipslake.errors import CatalogNotFoundError, HipslakeError
+
+    try:
+        metadata = Cube.open(uri).metadata
+    except CatalogNotFoundError:
+        return None
+    except (HipslakeError, OSError) as error:
+        return _unknown(name, error)
+    seed = metadata.dataset(metadata.roles.seed)
+    return {
+        "name": name,
+        "version": metadata.version,
+        "rows": seed.rows,
+        "partitions": None,
+        "bytes": sum(each.bytes for each in metadata.datasets),
+        "published": metadata.created,
+        "problem": None,
+        "description": f"{', '.join(metadata.names)} on {', '.join(metadata.roles.partition_columns)}",
+    }
+
+
+def _unknown(name: str, error: Exception) -> dict[str, Any]:
+    """Something in the list that cannot be opened."""
+    empty = dict.fromkeys(("version", "rows", "partitions", "bytes", "published"))
+    return {"name": name, **empty, "problem": f"{type(error).__name__}: {error}", "description": ""}
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 COMMANDS = {
     "ingest": "rows of files become a catalog, or one more increment of it",
     "match": "cross-match two catalogs, or join them on a key: publish, write to a file, or print",
-    "ls": "the catalogs of a warehouse, or the columns of one",
+    "ls": "the catalogs and cubes of a warehouse, or the columns of a catalog",
     "versions": "what each version of a catalog brought",
     "diff": "how two versions of a catalog differ",
     "read": "rows of a catalog: print them, count them, or write them to a file",
