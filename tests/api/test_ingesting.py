@@ -189,6 +189,7 @@ FIT: dict[str, pa.Array] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FIT)
 def test_values_of_all_types_come_back(tmp_path: Path, name: str) -> None:
     rows = pa.table({**B, "x": FIT[name]})
@@ -404,6 +405,7 @@ class TestFailures:
             hipslake.ingest(rows, spec=SPEC | {"co_partitioned": ["id"]}, warehouse=tmp_path, spark=False)
         self.nothing_is_left(tmp_path, stars)
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("after", ["inputs", "histogram", "plan"])
     def test_a_source_file_that_changes_meanwhile(self, tmp_path: Path, stars: pa.Table, after: str) -> None:
         spec = SPEC | {"source": {"uri": f"{tmp_path}/landing/*.parquet", "format": "parquet"}}
@@ -426,6 +428,7 @@ class TestFailures:
             ingested(stars, spec=SPEC, warehouse=tmp_path, spark=False, told=told)
         self.nothing_is_left(tmp_path, stars)
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize("at", ["inputs", "histogram", "plan", "write", "margin", "index", "verify"])
     def test_an_interrupt(self, tmp_path: Path, stars: pa.Table, at: str) -> None:
         def told(step: str, report: Any) -> None:

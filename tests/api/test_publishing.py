@@ -73,6 +73,7 @@ def test_it_publishes_what_the_dag_publishes(warehouse: Path, tmp_path: Path) ->
     found.verify().raise_if_failed()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["inner", "left", "anti", "outer"])
 def test_the_rows_are_those_of_a_match_in_memory(warehouse: Path, how: str) -> None:
     far, near = opened(warehouse, "far"), opened(warehouse, "near")
