@@ -48,11 +48,16 @@ ADDRESSES = [
     f"{STARS}/light_curve?key={KEY}&catalog=stars&time=mag",
     f"{STARS}/timeline?before=4&most=2",
     f"{STARS}/matches?region=cone 80 20 3deg&limit=20",
+    f"{STARS}/download?format=csv&region=cone 80 20 3deg&columns=id&filters=mag<18",
+    "/hipslake/api/lineage?of=stars&kind=catalog",
+    "/hipslake/api/compare?left=stars&right=stars&left_version=3&right_version=4&order=2",
+    "/hipslake/scs/stars?RA=80&DEC=20&SR=1",
     f"/hipslake/api/reports?dag_id={INGEST}&run_id=run-1",
 ]
 BINARY = {f"{STARS}/density", f"{STARS}/density/0/1"}
 NOT_OF_STARS = {f"{STARS}/light_curve", f"{STARS}/matches"}  # it has neither sources nor pairs
-OF_THE_CATALOG = [address for address in ADDRESSES if address.startswith(STARS)]
+OTHERS_OF_THE_CATALOG = ("/hipslake/api/compare", "/hipslake/scs/stars")
+OF_THE_CATALOG = [address for address in ADDRESSES if address.startswith((STARS, *OTHERS_OF_THE_CATALOG))]
 
 
 def test_the_addresses_tried_here_are_all_that_there_are(page: Page) -> None:
@@ -143,7 +148,7 @@ HOSTILE = (
 HOSTILE += ("9" * 400, "%F0%28%8C%28", "1;rm", "http://169.254.169.254/", "a" * 5000)
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", [address for address in ADDRESSES if "/scs/" not in address])
 def test_hostile_values_of_each_query_parameter_are_refused_or_pass_by(page: Page, address: str) -> None:
     user = page.as_user()
     path, _, query = address.partition("?")
@@ -167,6 +172,23 @@ def test_hostile_values_of_each_query_parameter_are_refused_or_pass_by(page: Pag
                 assert answer.content == without, (name, value)
 
 
+@pytest.mark.parametrize("name", ["RA", "DEC", "SR", "VERB", "MAXREC", "unknown"])
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_values_in_a_cone_search_are_told_as_it_wants_errors(
+    page: Page, name: str, value: str
+) -> None:
+    """By a VOTable with status 200, by the standard; some numbers are a cone, and no more than one."""
+    others = [f"{each}=1" for each in ("RA", "DEC", "SR") if each != name]
+    answer = page.as_user().get(f"/hipslake/scs/stars?{'&'.join([*others, f'{name}={value}'])}")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/x-votable+xml"
+    assert "<script>" not in answer.text
+    is_wrong = ' name="Error" ' in answer.text
+    assert (
+        is_wrong or name == "unknown" or (name, value) in {("RA", "-1"), ("DEC", "-1"), ("MAXREC", "9" * 400)}
+    )
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_only_reading_is_possible(page: Page, address: str) -> None:
     user = page.as_user()
@@ -181,6 +203,9 @@ def test_no_answer_is_taken_for_a_page_that_it_is_not(page: Page, address: str) 
     assert answer.headers["x-content-type-options"] == "nosniff"
     if address.partition("?")[0] in BINARY:
         assert answer.headers["content-type"] == "application/octet-stream"
+    elif "/download" in address:
+        assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+        assert answer.headers["content-disposition"].startswith("attachment; ")
     elif "/api/" in address:
         assert answer.headers["content-type"] == "application/json"
     policy = answer.headers["content-security-policy"]

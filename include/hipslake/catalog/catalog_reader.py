@@ -324,7 +324,7 @@ class CatalogReader:
         format: str | None = None,
         overwrite: bool = False,
     ) -> Exported:
-        """Write rows to one Parquet, CSV or FITS file, whole or not at all, with a few leaves in memory.
+        """Write rows to a Parquet, CSV, FITS or VOTable file, whole or not at all, with few leaves in memory.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class CatalogReader:
             The file: a local path, or a URI that fsspec knows (`s3://`).
         region, columns, filters
             As for `read`; all rows and all columns if not given.
-        format : {"parquet", "csv", "fits"}, optional
+        format : {"parquet", "csv", "fits", "votable"}, optional
             By the ending of the URI if not given.
         overwrite : bool
             Whether to replace what lies there.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import Part, parts, read_parts
 from hipslake.catalog.selection import Selection, select
@@ -20,6 +21,18 @@ from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
     from hipslake.catalog.catalog_reader import CatalogReader
+
+
+def origin_of(metadata: CatalogMetadata, region: Region | str | None, filters: Any) -> Provenance:
+    """Where rows of a version come from, for the file that they are written to."""
+    return Provenance(
+        metadata.catalog,
+        metadata.version,
+        metadata.description,
+        metadata.attribution,
+        region="" if region is None else str(region),
+        filters="" if filters is None else str(filters),
+    )
 
 
 @dataclass(frozen=True)
@@ -58,16 +71,7 @@ class Export:
         selection = select(catalog.metadata, columns, filters, region=within)
         if not len(selection.schema):
             raise SchemaMismatchError("export: no column is asked for; name some, or none at all for all")
-        metadata = catalog.metadata
-        origin = Provenance(
-            metadata.catalog,
-            metadata.version,
-            metadata.description,
-            metadata.attribution,
-            region="" if region is None else str(region),
-            filters="" if filters is None else str(filters),
-        )
-        return cls(catalog, uri, kind, selection, origin)
+        return cls(catalog, uri, kind, selection, origin_of(catalog.metadata, region, filters))
 
     def check(self, *, overwrite: bool) -> None:
         """Look whether it can be written; errors as of `check_export`."""

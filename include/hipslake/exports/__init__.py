@@ -1,1 +1,1 @@
-"""Tables on their way out of a catalog: one Parquet, CSV or FITS file, whole or not at all."""
+"""Tables on their way out of a catalog: one Parquet, CSV, FITS or VOTable file, whole or not at all."""

@@ -1,4 +1,4 @@
-"""Exports to Parquet, CSV or FITS files: checked first, then written whole or not at all."""
+"""Exports to Parquet, CSV, FITS or VOTable files: checked first, then written whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from hipslake.errors import NotWritableError, SchemaMismatchError
 from hipslake.exports.fits import FitsTables
 from hipslake.exports.provenance import Provenance, TableWriter
+from hipslake.exports.votable import VotableTables
 from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
 
@@ -89,6 +90,7 @@ _WRITERS: dict[ExportFormat, type[TableWriter]] = {
     ExportFormat.PARQUET: ParquetTables,
     ExportFormat.CSV: CsvTables,
     ExportFormat.FITS: FitsTables,
+    ExportFormat.VOTABLE: VotableTables,
 }
 
 
@@ -120,6 +122,14 @@ def check_export(uri: str, schema: pa.Schema, kind: ExportFormat, *, overwrite: 
 def check_format(schema: pa.Schema, kind: ExportFormat) -> None:
     """Raise `SchemaMismatchError` where a format has no form for a column."""
     _WRITERS[kind]().check(schema)
+
+
+def write_rows(
+    file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], kind: ExportFormat, origin: Provenance
+) -> int:
+    """Write tables into an open file; returns how many rows. Parameters and errors as of `write_export`."""
+    check_format(schema, kind)
+    return _WRITERS[kind]().write(file, schema, tables, origin)
 
 
 def write_export(

@@ -13,6 +13,12 @@ class ExportFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     FITS = "fits"
+    VOTABLE = "votable"
+
+    @property
+    def ending(self) -> str:
+        """What files of the format are called: after the last dot."""
+        return "vot" if self is ExportFormat.VOTABLE else self.value
 
     @classmethod
     def of(cls, uri: str, given: str | None = None) -> ExportFormat:
@@ -28,9 +34,9 @@ class ExportFormat(StrEnum):
         >>> ExportFormat.of("s3://bucket/bright.FITS").value
         'fits'
         """
-        name = given or uri.rpartition("/")[2].rpartition(".")[2]
+        name = (given or uri.rpartition("/")[2].rpartition(".")[2]).lower()
         try:
-            return cls(name.lower())
+            return cls("votable" if name == "vot" else name)
         except ValueError:
             what = f"format {given!r}" if given else f"the ending of {uri!r}"
             raise SpecError(f"export: {what} is none of {', '.join(cls)}; give a format") from None

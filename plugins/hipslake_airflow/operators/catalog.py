@@ -348,7 +348,7 @@ class HipsCatalogOperator(SparkFormOperator):
 
 
 class ExportCatalogOperator(SparkFormOperator):
-    """Write rows of a catalog to one Parquet, CSV or FITS file; in Spark, if many have to be read.
+    """Write rows of a catalog to one Parquet, CSV, FITS or VOTable file; in Spark, if many have to be read.
 
     Reads the params `catalog`, `version`, `region`, `columns`, `filters`, `format`, `output` and `overwrite`.
     Parameters are those of `SparkFormOperator`.

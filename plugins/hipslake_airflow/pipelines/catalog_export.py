@@ -1,4 +1,4 @@
-"""Rows of a catalog go to one Parquet, CSV or FITS file. One DAG; its form says which rows, and where to."""
+"""Rows of a catalog go to a Parquet, CSV, FITS or VOTable file. One DAG; its form says which and where to."""
 
 from __future__ import annotations
 

@@ -22,9 +22,13 @@ from hipslake_airflow.web.access import MAY_READ_CATALOG, SEES_PLUGINS, Reader, 
 from hipslake_airflow.web.answers import CatalogAnswer, catalog_answer
 from hipslake_airflow.web.catalog_store import CatalogStore, Layer, LayerKind
 from hipslake_airflow.web.column_data import add_column_data
+from hipslake_airflow.web.comparing_data import add_comparing
+from hipslake_airflow.web.cone_search import add_cone_search
 from hipslake_airflow.web.curve_data import add_curve_data
+from hipslake_airflow.web.download import add_download
 from hipslake_airflow.web.failures import told
 from hipslake_airflow.web.known_specs import KnownSpecs
+from hipslake_airflow.web.lineage_data import add_lineage
 from hipslake_airflow.web.lines import lines
 from hipslake_airflow.web.listing import add_lists, fares_of
 from hipslake_airflow.web.parameters import Name, Number
@@ -86,6 +90,10 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
     add_column_data(app, catalogs)
     add_search(app, catalogs)
     add_timeline(app, catalogs, known)
+    add_download(app, catalogs)
+    add_lineage(app, catalogs, known)
+    add_comparing(app, catalogs)
+    add_cone_search(app, catalogs)
     return app
 
 

@@ -28,7 +28,7 @@ from hipslake_airflow.web.catalog_store import CatalogStore
 from hipslake_airflow.web.columnar import column_told, kind_of, plain, values_of
 from hipslake_airflow.web.known_specs import KnownSpecs
 from hipslake_airflow.web.light_curves import light_curves, nested_columns, nested_time, roles_of
-from hipslake_airflow.web.parameters import ColumnName, Name, Number, RegionText
+from hipslake_airflow.web.parameters import NAME_PATTERN, ColumnName, Name, Number, RegionText
 from hipslake_airflow.web.row_data import json_response, keys_of, read_rows, region_asked, row_of_key
 from hipslake_airflow.web.store import AskingDep
 
@@ -49,9 +49,7 @@ def add_curve_data(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> N
         ask: AskingDep,
         key: Annotated[str, Query(max_length=40)],
         column: ColumnName | None = None,
-        catalog: Annotated[
-            str | None, Query(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\\-]*$", max_length=120)
-        ] = None,
+        catalog: Annotated[str | None, Query(pattern=NAME_PATTERN, max_length=120)] = None,
         time: ColumnName | None = None,
         version: Number | None = None,
     ) -> Response:

@@ -8,7 +8,8 @@ from fastapi import Path, Query
 from hipslake.sphere.pixels import MAX_ORDER
 from pydantic import StringConstraints
 
-Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]*$", max_length=120)]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_\-]*$"
+Name = Annotated[str, Path(pattern=NAME_PATTERN, max_length=120)]
 Number = Annotated[int, Query(ge=1, lt=1 << 31)]
 PixelOrder = Annotated[int, Path(ge=0, le=MAX_ORDER)]
 PixelNumber = Annotated[int, Path(ge=0, lt=12 << 2 * MAX_ORDER)]

@@ -78,6 +78,7 @@ def read_rows(
     region: Region | None = None,
     pixels: Intervals | None = None,
     bounds: ReadBounds | None = None,
+    most_bytes: int | None = None,
 ) -> tuple[CatalogMetadata, BoundedRows]:
     """Rows of a version within the bounds of the page, and the version's metadata.
 
@@ -97,10 +98,11 @@ def read_rows(
         pixels=pixels,
         bounds=bounds or ReadBounds(seconds=seconds_to_read()),
     )
-    if found.table.nbytes > MOST_ANSWER:
+    most_bytes = most_bytes or MOST_ANSWER
+    if found.table.nbytes > most_bytes:
         raise HTTPException(
             status.HTTP_413_CONTENT_TOO_LARGE,
-            f"these rows have {found.table.nbytes >> 20} MiB, and an answer at most {MOST_ANSWER >> 20}; "
+            f"these rows have {found.table.nbytes >> 20} MiB, and an answer at most {most_bytes >> 20}; "
             "choose fewer columns, or a lower limit",
         )
     return metadata, found

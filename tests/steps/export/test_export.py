@@ -176,7 +176,7 @@ def test_a_retry_may_replace_what_its_run_has_written(
         ({"columns": ("idd",)}, SchemaMismatchError, "did you mean 'id'"),
         ({"columns": ("id", "id")}, SchemaMismatchError, "asked for twice"),
         ({"columns": ()}, SchemaMismatchError, "no column is asked for"),
-        ({"output": "out"}, SpecError, "none of parquet, csv, fits; give a format"),
+        ({"output": "out"}, SpecError, "none of parquet, csv, fits, votable; give a format"),
         ({"output": "out.txt"}, SpecError, "the ending of .*out.txt"),
         ({"output": "out.parquet", "format": "votable"}, SpecError, "format 'votable' is none of"),
         ({"output": "out/"}, SpecError, "is no file"),

@@ -1,0 +1,255 @@
+"""Exports to VOTable 1.4: rows as TABLEDATA, written as they come.
+
+Format: VOTable 1.4, IVOA Recommendation 2019-10-21; times by DALI 1.1. Units, UCDs and descriptions are those
+of the columns' metadata. An empty cell is null; of texts, VOTable cannot tell it from the empty text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import BinaryIO, NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from hipslake.errors import SchemaMismatchError
+from hipslake.exports.provenance import Provenance
+
+NAMESPACE = "http://www.ivoa.net/xml/VOTable/v1.3"
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
+_NO_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
+_NUMBERS = {
+    pa.uint8(): "unsignedByte",
+    pa.int8(): "short",
+    pa.int16(): "short",
+    pa.uint16(): "int",
+    pa.int32(): "int",
+    pa.uint32(): "long",
+    pa.int64(): "long",
+    pa.float16(): "float",
+    pa.float32(): "float",
+    pa.float64(): "double",
+}
+_NO_NUMBERS = (("nan", "NaN"), ("inf", "+Inf"), ("-+Inf", "-Inf"))  # as Arrow writes them, as VOTable does
+
+
+class VotableField(NamedTuple):
+    """How a column is declared."""
+
+    datatype: str
+    arraysize: str | None = None
+    xtype: str | None = None
+
+
+class VotableTables:
+    """Writes VOTable.
+
+    Parameters
+    ----------
+    ucds : mapping of str to str, optional
+        UCDs of columns, in place of those that their metadata say.
+    chars : collection of str
+        Columns that are written as texts of type `char`, as Simple Cone Search has it of identifiers.
+    """
+
+    def __init__(self, ucds: Mapping[str, str] | None = None, chars: Collection[str] = ()) -> None:
+        self._ucds = dict(ucds or {})
+        self._chars = frozenset(chars)
+
+    def check(self, schema: pa.Schema) -> None:
+        formless = [f"{field.name!r} ({field.type})" for field in schema if self._field(field) is None]
+        if formless:
+            raise SchemaMismatchError(
+                f"export: VOTable has no form for {', '.join(formless)}; leave it out, or take parquet"
+            )
+
+    def write(
+        self,
+        file: BinaryIO,
+        schema: pa.Schema,
+        tables: Iterable[pa.Table],
+        origin: Provenance,
+        *,
+        overflow: bool = False,
+    ) -> int:
+        """Write all rows; returns how many.
+
+        Parameters
+        ----------
+        file, schema, tables, origin
+            As of `TableWriter.write`.
+        overflow : bool
+            Whether rows are missing beyond these, which the file then says.
+        """
+        self.check(schema)
+        file.write(self._head(schema, origin).encode())
+        rows = 0
+        for table in tables:
+            for batch in table.to_batches(max_chunksize=50_000):
+                file.write(self._rows(batch, schema))
+                rows += batch.num_rows
+        more = '<INFO name="QUERY_STATUS" value="OVERFLOW"/>\n' if overflow else ""
+        file.write(f"</TABLEDATA></DATA>\n</TABLE>\n{more}</RESOURCE>\n</VOTABLE>\n".encode())
+        return rows
+
+    def _field(self, field: pa.Field) -> VotableField | None:
+        kind = _plain(field.type)
+        if field.name in self._chars or kinds.is_decimal(kind) or kinds.is_uint64(kind) or _is_bytes(kind):
+            return None if kinds.is_nested(kind) else VotableField("char", "*")
+        if kind in _NUMBERS:
+            return VotableField(_NUMBERS[kind])
+        if kinds.is_boolean(kind):
+            return VotableField("boolean")
+        if kinds.is_string(kind) or kinds.is_large_string(kind):
+            return VotableField("unicodeChar", "*")
+        if kinds.is_timestamp(kind) or kinds.is_date(kind):
+            return VotableField("char", "*", "timestamp")
+        if kinds.is_time(kind):
+            return VotableField("char", "*")
+        if (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)) and (
+            kind.value_type in _NUMBERS
+        ):
+            size = str(kind.list_size) if kinds.is_fixed_size_list(kind) else "*"
+            return VotableField(_NUMBERS[kind.value_type], size)
+        return None
+
+    def _head(self, schema: pa.Schema, origin: Provenance) -> str:
+        parts = [
+            "<?xml version='1.0' encoding='UTF-8'?>\n",
+            f'<VOTABLE version="1.4" xmlns="{NAMESPACE}">\n<RESOURCE type="results">\n',
+            '<INFO name="QUERY_STATUS" value="OK"/>\n',
+            *(
+                f"<INFO name={_quoted(name)} value={_quoted(text)}/>\n"
+                for name, text in origin.fields().items()
+            ),
+            f"<TABLE name={_quoted(origin.catalog)}>\n",
+        ]
+        if origin.description:
+            parts.append(f"<DESCRIPTION>{escape(_xml(origin.description))}</DESCRIPTION>\n")
+        identifiers = _identifiers(schema.names)
+        for number, field in enumerate(schema):
+            declared = self._field(field)
+            assert declared is not None, f"{field} was checked"
+            said = {
+                key.decode(): value.decode("utf-8", "replace")
+                for key, value in (field.metadata or {}).items()
+            }
+            attributes = {
+                "ID": identifiers[number],
+                "name": field.name,
+                "datatype": declared.datatype,
+                "arraysize": declared.arraysize,
+                "xtype": declared.xtype,
+                "unit": said.get("unit"),
+                "ucd": self._ucds.get(field.name, said.get("ucd")),
+            }
+            written = "".join(f" {key}={_quoted(value)}" for key, value in attributes.items() if value)
+            told = said.get("description")
+            inside = f"<DESCRIPTION>{escape(_xml(told))}</DESCRIPTION>" if told else ""
+            parts.append(f"<FIELD{written}>{inside}</FIELD>\n")
+        parts.append("<DATA><TABLEDATA>\n")
+        return "".join(parts)
+
+    def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> bytes:
+        cells: list[pa.Array | str] = ["<TR>"]
+        for field in schema:
+            texts = _texts(batch.column(field.name))
+            cells += ["<TD>", pc.fill_null(texts, ""), "</TD>"]
+        cells.append("</TR>\n")
+        columns = [pa.scalar(each, pa.large_string()) if isinstance(each, str) else each for each in cells]
+        lines = pc.binary_join_element_wise(*columns, pa.scalar("", pa.large_string()))
+        return b"".join(line.encode() for line in lines.to_pylist())
+
+
+def _identifiers(names: list[str]) -> list[str]:
+    """The IDs of columns: their names, which astropy takes from there, where XML has them as such."""
+    given = set(names)
+    found = []
+    for number, name in enumerate(names):
+        identifier = name
+        if not _IDENTIFIER.fullmatch(name):
+            identifier = f"col{number}"
+            while identifier in given:
+                identifier += "_"
+        found.append(identifier)
+    return found
+
+
+def votable_error(message: str) -> bytes:
+    """A VOTable that tells of an error, as Simple Cone Search 1.03 and DALI 1.1 have it."""
+    text = _quoted(message)
+    return (
+        "<?xml version='1.0' encoding='UTF-8'?>\n"
+        f'<VOTABLE version="1.4" xmlns="{NAMESPACE}">\n<RESOURCE type="results">\n'
+        f'<INFO name="QUERY_STATUS" value="ERROR">{escape(_xml(message))}</INFO>\n'
+        f'<INFO ID="Error" name="Error" value={text}/>\n'
+        "</RESOURCE>\n</VOTABLE>\n"
+    ).encode()
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """The cells of a column, escaped; null is null."""
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if kinds.is_nested(kind):
+        return _listed(column)
+    if kinds.is_floating(kind):
+        return _numbers(column)
+    if _is_bytes(kind):
+        return pa.array(
+            [None if each is None else each.hex() for each in column.to_pylist()], pa.large_string()
+        )
+    texts = column.cast(pa.large_string())
+    if kinds.is_timestamp(kind):
+        return pc.replace_substring(texts, " ", "T", max_replacements=1)
+    if kinds.is_string(kind) or kinds.is_large_string(kind):
+        texts = pc.replace_substring_regex(texts, _NO_XML, "\ufffd")
+        for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
+            texts = pc.replace_substring(texts, sign, entity)
+    return texts
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    texts = column.cast(pa.large_string())
+    for sign, written in _NO_NUMBERS:
+        texts = pc.replace_substring(texts, sign, written)
+    return texts
+
+
+def _listed(column: pa.Array) -> pa.Array:
+    """Lists of numbers as texts, with blanks between."""
+    values = column.flatten()
+    if kinds.is_floating(values.type):
+        values = pc.fill_null(_numbers(values), "NaN")
+    elif values.null_count:
+        raise SchemaMismatchError("export: VOTable has no null in an array of integers; take parquet")
+    else:
+        values = values.cast(pa.large_string())
+    lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    texts = pc.binary_join(pa.LargeListArray.from_arrays(offsets, values), pa.scalar(" ", pa.large_string()))
+    return pc.if_else(pc.is_null(column), pa.scalar(None, pa.large_string()), texts)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if kinds.is_dictionary(kind) else kind
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
+
+
+def _xml(text: str) -> str:
+    """A text without what XML cannot hold."""
+    return "".join(
+        sign if sign in "\t\n\r" or (sign >= " " and sign not in "\ufffe\uffff") else "\ufffd"
+        for sign in text
+    )
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_xml(text).encode("utf-8", "replace").decode())
