@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.docs.blocks import Block
+from tests.docs.blocks import NOTEBOOK, Block
 from tests.docs.checkout import Checkout
-from tests.docs.python_blocks import Peers, needs_peers, run_python
+from tests.docs.python_blocks import Peers, needs_peers, run_cell, run_python
 from tests.docs.shell import nights_of, run_shell
 from tests.docs.specs import check_yaml
 from tests.docs.texts import Around, check_text
@@ -59,7 +59,7 @@ class Page:
             return
         if "spark" in source:
             self._names["spark"] = self._spark()
-        run_python(block, source, self._names)
+        (run_cell if block.page.endswith(NOTEBOOK) else run_python)(block, source, self._names)
 
     def _addressed(self, source: str) -> str:
         """The source with addresses of stores in the place of those that no test reaches."""

@@ -65,3 +65,20 @@ def needs_peers(source: str) -> bool:
 def run_python(block: Block, source: str, names: dict[str, Any]) -> None:
     """Run a block here; errors name the page and its line."""
     exec(compile("\n" * (block.line - 1) + source, str(ROOT / block.page), "exec"), names)
+
+
+def run_cell(block: Block, source: str, names: dict[str, Any]) -> None:
+    """Run a cell of a notebook here, and show what stands last in it as a notebook does."""
+    tree = ast.parse(source)
+    last = tree.body[-1]
+    shown = isinstance(last, ast.Expr) and not source.rstrip().endswith(";")
+    if shown:
+        tree.body[-1] = ast.copy_location(
+            ast.Assign([ast.Name("_", ast.Store())], last.value),
+            last,  # type: ignore[attr-defined]
+        )
+    where = f"{ROOT / block.page}, cell {block.line}"
+    exec(compile(ast.fix_missing_locations(tree), where, "exec"), names)
+    if shown:
+        html = getattr(names["_"], "_repr_html_", None)
+        assert html() if html else repr(names["_"])

@@ -6,11 +6,13 @@ nothing here knows fails, and so does a text that `tests/docs/texts.py` does not
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 
 import pytest
 
-from tests.docs.blocks import PAGES, Block, blocks_of
+from tests.docs.blocks import NOTEBOOK, PAGES, ROOT, Block, blocks_of
 from tests.docs.checkout import Checkout
 from tests.docs.pages import NOT_RUN, Page, reason_not_to_run
 
@@ -36,6 +38,18 @@ def page(
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_block(block: Block, page: Callable[[str], Page]) -> None:
     page(block.page).run(block)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.endswith(NOTEBOOK)])
+def test_a_notebook_is_stored_without_what_it_has_shown(page: str) -> None:
+    notebook = json.loads((ROOT / page).read_text())
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    for cell in notebook["cells"]:
+        assert cell["cell_type"] == "markdown" or (cell["outputs"], cell["execution_count"]) == ([], None)
+        for link in re.findall(r"\]\(([^)#]+)", "".join(cell["source"]) * (cell["cell_type"] == "markdown")):
+            assert (ROOT / page).parent.joinpath(link).exists(), link
 
 
 def test_few_blocks_are_not_run_and_each_of_them_is_there() -> None:
