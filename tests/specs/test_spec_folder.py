@@ -60,7 +60,7 @@ def test_byte_order_mark_and_crlf_are_fine(tmp_path: Path) -> None:
         (
             "format: csv",
             "format: cvs",
-            "stars.yaml:4: source.format: 'cvs': input should be 'parquet', 'csv', 'fits', 'votable' or "
+            "stars.yaml:4: source.format: 'cvs' does not fit; write 'parquet', 'csv', 'fits', 'votable' or "
             "'ecsv'",
         ),
         (", dec: dec}", "}", "stars.yaml:7: position.dec: is missing; add it"),
@@ -97,7 +97,7 @@ def test_byte_order_mark_and_crlf_are_fine(tmp_path: Path) -> None:
         (
             "threshold: 20k rows",
             "mapping_order: 77",
-            "stars.yaml:8: mapping_order: 77: input should be less than",
+            "stars.yaml:8: mapping_order: 77 does not fit; write a number of at most 14",
         ),
     ],
 )

@@ -143,7 +143,7 @@ def _describe_files(
 
 
 def describe_columns(schema: pa.Schema) -> tuple[Column, ...]:
-    """Columns with readable Arrow types; unit and description come from the fields' metadata."""
+    """Columns with readable Arrow types; unit, description and UCD come from the fields' metadata."""
     return tuple(
         Column(
             name=field.name,
@@ -151,6 +151,7 @@ def describe_columns(schema: pa.Schema) -> tuple[Column, ...]:
             nullable=field.nullable,
             unit=field_text(field, "unit"),
             description=field_text(field, "description"),
+            ucd=field_text(field, "ucd"),
         )
         for field in schema
     )

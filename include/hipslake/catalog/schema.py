@@ -136,6 +136,29 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     return pa.schema(added + body + tail)
 
 
+def as_described(spec: CatalogSpec, source_schema: pa.Schema) -> pa.Schema:
+    """The schema of the source with what the spec says of its columns: unit, description, UCD.
+
+    What it does not say of a column stays as the files have it.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The source lacks a column that is described.
+    """
+    if not spec.columns:
+        return source_schema
+    _require(spec.columns, source_schema, f"spec {spec.name!r}, columns")
+    fields = []
+    for field in source_schema:
+        said = spec.columns.get(field.name)
+        if said is not None:
+            told = {key.encode(): text.encode() for key, text in said.metadata.items()}
+            field = field.with_metadata({**(field.metadata or {}), **told})
+        fields.append(field)
+    return pa.schema(fields, source_schema.metadata)
+
+
 def schema_text(schema: pa.Schema) -> str:
     """A schema as JSON holds it: an Arrow IPC schema message in base64."""
     return base64.b64encode(schema.serialize()).decode()

@@ -306,6 +306,8 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
             head[f"TUNIT{number}"] = metadata["unit"]
         if metadata.get("description"):
             head[f"TCOMM{number}"] = _ascii(metadata["description"])
+        if metadata.get("ucd", "").isascii() and metadata.get("ucd"):
+            head[f"TUCD{number}"] = metadata["ucd"]
     for name, text in origin.fields().items():
         head.add_history(_ascii(f"{name}: {text}"))
     primary = fits.PrimaryHDU().header

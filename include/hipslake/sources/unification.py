@@ -58,9 +58,9 @@ def _meaning(text: str) -> Any:
     return None if known == dimensionless_unscaled else known
 
 
-def described_field(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
-    """Return a field with its unit and its description, each where it is not empty."""
-    metadata = {"unit": unit, "description": description}
+def described_field(name: str, kind: pa.DataType, unit: str, description: str, ucd: str = "") -> pa.Field:
+    """Return a field with its unit, its description and its UCD, each where it is not empty."""
+    metadata = {"unit": unit, "description": description, "ucd": ucd}
     return pa.field(name, kind, metadata={key: text for key, text in metadata.items() if text} or None)
 
 

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from hipslake.errors import SpecError
+from hipslake.specs.mistakes import keys_alone, mistakes_of
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
@@ -117,6 +118,9 @@ class NamedSpec(Frozen):
     of_no_outcome: ClassVar[frozenset[str]] = frozenset()
     """Fields that decide when something is done, or what becomes of it later, but not what it is."""
 
+    counted_if_said: ClassVar[frozenset[str]] = frozenset()
+    """Fields that older specs have not: with their defaults, the fingerprint is the one of before."""
+
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
     deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
@@ -144,7 +148,10 @@ class NamedSpec(Frozen):
 
     def fingerprint_text(self) -> str:
         """Return the canonical JSON of all that decides what is written."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={*_OF_RUNS, *self.of_no_outcome})
+        fields = type(self).model_fields
+        unsaid = {name for name in self.counted_if_said if getattr(self, name) == fields[name].get_default()}
+        exclude = {*_OF_RUNS, *self.of_no_outcome, *unsaid}
+        data: dict[str, Any] = self.model_dump(mode="json", exclude=exclude)
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -164,10 +171,9 @@ def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = 
     otherwise : str
         What to name where the mistake is in no single field.
     """
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in (within, *first["loc"]) if part != "") or otherwise
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
+    first = mistakes_of(error.errors(), keys_alone, shows_values=False)[0]
+    where = ".".join(str(part) for part in (within, *first.place) if part != "") or otherwise
+    return f"{where}: {first.text}" if where else first.text
 
 
 class TextForm(Frozen):

@@ -6,9 +6,11 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec, repeated
+from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeated
+from hipslake.specs.column_description import ColumnDescription
+from hipslake.specs.epochs import JulianYear
 from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron, intervals_within
 from hipslake.specs.source_spec import SourceSpec
@@ -66,14 +68,18 @@ class Layout(StrEnum):
     HIPSCAT = "hipscat"
 
 
+def _lower(given: Any) -> Any:
+    return given.strip().lower() if isinstance(given, str) else given
+
+
 class PositionSpec(Frozen):
     """The columns that place a row on the sky."""
 
     ra: str = Field(min_length=1)  # right ascension, or the longitude of the frame
     dec: str = Field(min_length=1)  # declination, or the latitude of the frame
     unit: Literal["deg", "rad"] = "deg"
-    frame: Literal["icrs", "galactic", "fk5"] = "icrs"
-    epoch: float | None = Field(default=None, ge=1800, le=2200)  # Julian year of the positions, e.g. 2016.0
+    frame: Annotated[Literal["icrs", "galactic", "fk5"], BeforeValidator(_lower)] = "icrs"
+    epoch: JulianYear | None = None  # of the positions, e.g. 2016.0 or J2016
 
     @property
     def needs_icrs(self) -> bool:
@@ -157,6 +163,7 @@ class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
     of_no_outcome = frozenset({"schedule", "compact", "vacuum", "spark_above_bytes"})
+    counted_if_said = frozenset({"columns"})
 
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
@@ -170,6 +177,7 @@ class CatalogSpec(NamedSpec):
     column_groups: tuple[ColumnGroupSpec, ...] = (ColumnGroupSpec(name="main"),)
     co_partitioned: tuple[str, ...] = ()  # columns whose equal values lie in one pixel; it is verified
     index: tuple[str, ...] = ()  # columns whose values are looked up
+    columns: dict[Column, ColumnDescription] = Field(default={})  # what the files do not say, or say wrongly
     margin: MarginSpec = MarginSpec()
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from hipslake.errors import SpecError
 from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec
+from hipslake.specs.epochs import JulianYear
 from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.threshold import Threshold, ThresholdUnit
@@ -129,7 +130,7 @@ class MatchOptions(Frozen):
     min_radius_arcsec: float = Field(default=0.0, ge=0)
     neighbours: Literal["all"] | int = 1  # how many of the nearest
     how: Literal["inner", "left", "anti", "outer"] = "inner"
-    epoch: float | None = Field(default=None, ge=1800, le=2200)  # Julian year that both sides are carried to
+    epoch: JulianYear | None = None  # that both sides are carried to
     suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
     separation: str = Field(default="separation_arcsec", min_length=1)  # names of columns that are added
     position_angle: str = Field(default="position_angle_deg", min_length=1)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, ValidationError
 
 from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen
+from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.schedule import check_cron
 
 MAX_KEEP_VERSIONS = 1_000_000
@@ -32,8 +32,7 @@ class Retention(Frozen):
         try:
             return cls(keep_versions=keep_versions, keep_days=keep_days)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise SpecError(f"{first['loc'][0]}: {first['input']!r}: {first['msg']}") from None
+            raise SpecError(first_mistake(error)) from None
 
 
 class VacuumSpec(Retention):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import types
 import typing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,14 +13,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from hipslake.errors import SpecError
+from hipslake.specs.mistakes import Mistake, Place, mistakes_of
 from hipslake.specs.plain_yaml import Document, YamlError
-from hipslake.specs.secrets import without
 
 MOST_BYTES = 256 << 10
 """A spec file may have: Airflow reads all of them in one process, within a time."""
 
 Model = TypeVar("Model", bound=BaseModel)
-Place = tuple[str | int, ...]
 
 
 def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
@@ -35,7 +35,13 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
-        messages = [_message(path, model, lines, details) for details in error.errors()]
+        found = mistakes_of(
+            error.errors(),
+            lambda details: _place(details, lines),
+            shows_values=True,
+            model_at=lambda place: _models_at(model, place),
+        )
+        messages = [_message(path, model, lines, mistake) for mistake in found]
         raise SpecError("\n".join(text for _, text in sorted(set(messages)))) from None
 
 
@@ -89,39 +95,33 @@ def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) ->
         _mark(path, value, (*place, key.value), lines)
 
 
-def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], details: Any) -> tuple[int, str]:
-    place = _place(details["loc"], lines, missing=details["type"] == "missing")
-    text = details["msg"].removeprefix("Value error, ")
+def _message(
+    path: Path, model: type[BaseModel], lines: dict[Place, int], mistake: Mistake
+) -> tuple[int, str]:
+    place, text = mistake.place, mistake.text
     key = text.partition(": ")[0]
-    if (
-        details["type"] == "value_error" and (*place, key) in lines
-    ):  # a check of the whole model names the key
+    if mistake.kind == "value_error" and (*place, key) in lines:  # a check of the whole model names the key
         place, text = (*place, key), text.removeprefix(f"{key}: ")
     line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
-    if details["type"] == "extra_forbidden":
-        key = str(details["loc"][-1])
-        if place[-1:] != (key,):  # merged into the mapping from an alias, so it has no line of its own there
-            place = (*place, key)
+    if mistake.kind == "extra_forbidden":
         known = _keys_of(model, place[:-1])
-        near = difflib.get_close_matches(key, known, n=1)
+        near = difflib.get_close_matches(str(place[-1]), known, n=1)
         mend = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
         text = f"unknown key; {mend}"
-    elif details["type"] == "missing":
-        text = "is missing; add it"
-    elif details["type"] == "string_pattern_mismatch":
-        text = f"{details['input']!r} is no name; use lower-case letters, digits and _, a letter first"
-    elif details["type"] != "value_error" and not isinstance(details["input"], dict | list):
-        text = f"{without(repr(details['input']), ())}: {text[:1].lower()}{text[1:]}"
     where = f"{_dotted(place)}: " if place else ""
     return line, f"{path}:{line}: {where}{text}"
 
 
-def _place(loc: tuple[str | int, ...], lines: dict[Place, int], *, missing: bool) -> Place:
-    """Drop from pydantic's location what no file holds: the names of union members."""
+def _place(details: Mapping[str, Any], lines: dict[Place, int]) -> Place:
+    """Drop from an error's location what no file holds: the names of kinds of values.
+
+    The last part stays where it is missing, and where it is merged into its mapping from an alias.
+    """
     place: Place = ()
+    loc = details["loc"]
     for index, part in enumerate(loc):
-        last_and_missing = missing and index == len(loc) - 1
-        if (*place, part) in lines or last_and_missing:
+        kept = index == len(loc) - 1 and details["type"] in ("missing", "extra_forbidden")
+        if (*place, part) in lines or kept:
             place = (*place, part)
     return place
 
@@ -133,14 +133,22 @@ def _dotted(place: Place) -> str:
 
 def _keys_of(model: type[BaseModel], place: Place) -> list[str]:
     """Return the keys that the model at this place knows, in the order that it declares them."""
+    models = _models_at(model, place)
+    keys = (key for each in models for key, field in each.model_fields.items() if not field.exclude)
+    return list(dict.fromkeys(keys))
+
+
+def _models_at(model: type[BaseModel], place: Place) -> list[type[BaseModel]]:
+    """Return the models that may stand at a place."""
     models = [model]
     for part in place:
         if isinstance(part, int):
             continue
         fields = [each.model_fields[part] for each in models if part in each.model_fields]
+        if not fields and len(models) == 1:
+            continue
         models = [inner for field in fields for inner in _models_in(field.annotation)]
-    keys = (key for each in models for key, field in each.model_fields.items() if not field.exclude)
-    return list(dict.fromkeys(keys))
+    return models
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

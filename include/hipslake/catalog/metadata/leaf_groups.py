@@ -30,6 +30,7 @@ class Column(Frozen):
     nullable: bool = True
     unit: str | None = None
     description: str | None = None
+    ucd: str | None = Field(default=None, description="what it is, in words of the VO: UCD1+")
 
 
 class Partition(Frozen):

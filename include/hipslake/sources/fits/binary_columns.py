@@ -46,6 +46,7 @@ class FitsColumn(NamedTuple):
     null: int | None
     unit: str
     description: str
+    ucd: str = ""
 
     @property
     def element_bytes(self) -> int:
@@ -103,7 +104,7 @@ class FitsColumn(NamedTuple):
             kind = pa.list_(kind)
         for size in reversed(self.shape):
             kind = pa.list_(kind, size)
-        return described_field(self.name, kind, self.unit, self.description)
+        return described_field(self.name, kind, self.unit, self.description, self.ucd)
 
     @property
     def decoded_width(self) -> int:
@@ -187,6 +188,7 @@ def _column(
         null=int(header[f"TNULL{number}"]) if code in "BIJK" and f"TNULL{number}" in header else None,
         unit=str(header.get(f"TUNIT{number}", "")).strip(),
         description=str(header.get(f"TCOMM{number}", "")).strip() or descriptions.get(name, ""),
+        ucd=str(header.get(f"TUCD{number}", "")).strip(),
     )
     if code in "CM" and column.scaled:
         raise InputError(f"{where} holds scaled complex numbers, which are not read; store them unscaled")

@@ -49,6 +49,7 @@ class VotableField(NamedTuple):
     null: int | None
     unit: str
     description: str
+    ucd: str = ""
 
     @property
     def is_text(self) -> bool:
@@ -100,7 +101,7 @@ class VotableField(NamedTuple):
             kind = pa.list_(kind, size)
         if self.varies and not self.is_text:
             kind = pa.list_(kind)
-        return described_field(self.name, kind, self.unit, self.description)
+        return described_field(self.name, kind, self.unit, self.description, self.ucd)
 
 
 def read_field(attributes: Mapping[str, str], null: str | None, description: str, uri: str) -> VotableField:
@@ -160,6 +161,7 @@ def read_field(attributes: Mapping[str, str], null: str | None, description: str
         null=_null(null, where) if datatype in ("unsignedByte", "short", "int", "long") else None,
         unit=attributes.get("unit", "").strip(),
         description=" ".join(description.split()),
+        ucd=attributes.get("ucd", "").strip(),
     )
 
 

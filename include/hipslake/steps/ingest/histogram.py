@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.placement import NULL_OBJECT, REASONS, Placer
-from hipslake.catalog.schema import check_columns
+from hipslake.catalog.schema import as_described, check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import BadRowsError, EmptySourceError
 from hipslake.planning.pixel_histogram import Histogram, coarser_orders
@@ -62,6 +62,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         splits = tuple(source.splits(inputs.files, request.split_target_bytes))
         schema = source.schema(inputs.files)
         if schema is not None:
+            schema = as_described(spec, schema)
             _check(schema, spec)
     if not splits:
         return _nothing(folder, schema)
@@ -91,7 +92,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         with phases("count"):
             counts, reports = _count(engine, task)
     if schema is None:
-        schema = _inferred(source, task, reports)
+        schema = as_described(spec, _inferred(source, task, reports))
         _check(schema, spec)
         placer.check(schema)
     table = SplitTable(

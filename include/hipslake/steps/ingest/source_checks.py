@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hipslake.catalog.evolution import evolved_schema
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import check_columns, keyed_columns
+from hipslake.catalog.schema import as_described, check_columns, keyed_columns
 from hipslake.errors import EmptySourceError, ReservedColumnError, SchemaMismatchError
 from hipslake.sources import Source, check_names
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
@@ -49,9 +49,9 @@ def check_source(
     Raises
     ------
     SchemaMismatchError, ReservedColumnError
-        If a column that the spec names (position, `co_partitioned`, `index`, `position_from`, column groups)
-        is missing or of no type for that, the files do not fit together or to the catalog, or a column has
-        a name that catalogs keep for themselves.
+        If a column that the spec names (position, `co_partitioned`, `index`, `position_from`, `columns`,
+        column groups) is missing or of no type for that, the files do not fit together or to the catalog, or
+        a column has a name that catalogs keep for themselves.
     SpecError
         If the spec was changed in a way that the files of the catalog do not follow.
     CorruptFileError
@@ -78,7 +78,7 @@ def spread(files: Sequence[SourceFile], most: int) -> list[SourceFile]:
 
 
 def _check(peeked: pa.Schema, spec: CatalogSpec, standing: CatalogMetadata | None) -> None:
-    schema = as_it_may_be(peeked, spec)
+    schema = as_described(spec, as_it_may_be(peeked, spec))
     check_names(schema, spec)
     check_columns(spec, schema)
     if standing is not None and standing.total_rows:
