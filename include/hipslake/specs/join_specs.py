@@ -185,8 +185,12 @@ class AssociationSpec(Frozen):
 class CrossmatchSpec(JoinSpec, MatchOptions):
     """One cross-match: two catalogs, how their rows match, and how the outcome is published."""
 
+    of_no_outcome = JoinSpec.of_no_outcome | {"missing_margin"}
+
     type: Literal["crossmatch"]
     association: AssociationSpec | None = None  # publish as a HATS association
+    # Where the right side has no margin that reaches far enough: build one for this run, or fail.
+    missing_margin: Literal["build", "refuse"] = "refuse"
 
     @model_validator(mode="after")
     def _association_has_pairs(self) -> CrossmatchSpec:

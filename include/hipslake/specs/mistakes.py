@@ -183,7 +183,9 @@ def _of_models(models: Iterable[type[BaseModel]]) -> str:
 
 def _texts_of(models: Iterable[type[BaseModel]]) -> list[str]:
     """Examples of the texts that models are read from; none where they are written as keys."""
-    return [text for model in models if hasattr(model, "fields_of") for text in model.examples]
+    return [
+        text for model in models if hasattr(model, "fields_of") for text in getattr(model, "examples", ())
+    ]
 
 
 def _shown(given: Any) -> str:

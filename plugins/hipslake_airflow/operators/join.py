@@ -40,7 +40,10 @@ class ResolveJoinOperator(ResolveOperator):
 
 
 class ResolveCrossmatchOperator(ResolveJoinOperator):
-    """Freeze the run of a cross-match; reads the params `radius_arcsec` and `region` besides."""
+    """Freeze the run of a cross-match.
+
+    Reads the params `radius_arcsec`, `region` and `missing_margin` besides.
+    """
 
     step = "resolve:crossmatch"
 
@@ -50,6 +53,7 @@ class ResolveCrossmatchOperator(ResolveJoinOperator):
         return super().request_fields(context) | {
             "radius_arcsec": None if radius is None else float(radius),
             "region": params.get("region") or None,
+            "missing_margin": params.get("missing_margin") or None,
         }
 
 

@@ -19,6 +19,13 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
             title="Radius (arcsec)",
             description="Largest separation of a pair. The right catalog needs a margin of at least that.",
         ),
+        "missing_margin": Param(
+            spec.missing_margin,
+            type="string",
+            enum=["refuse", "build"],
+            title="Where the right catalog has no such margin",
+            description="Fail and say what to build, or build one for this run alone, beside it.",
+        ),
         "region": region_field("Only rows of the left catalog in a part of the sky"),
         **join_params(spec),
     }

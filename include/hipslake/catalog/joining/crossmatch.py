@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.join import CatalogJoin
-from hipslake.catalog.joining.right_rows import NearRows, RightRows
+from hipslake.catalog.joining.right_rows import BesideMargin, NearRows, RightRows
 from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import StretchPlan, plan_stretches
 from hipslake.catalog.joining.unmatched import UnmatchedRows, beside
@@ -55,6 +55,8 @@ class Crossmatch(CatalogJoin):
     cut : RegionCut or None
         Only left rows in this region are in the outcome, by their positions in the catalog, and of an outer
         match only right rows in it; None: all.
+    beside : BesideMargin or None
+        The margin of the right side that was made for this match; None: the catalog has one.
     """
 
     left: Side
@@ -62,6 +64,7 @@ class Crossmatch(CatalogJoin):
     options: MatchOptions
     shift_arcsec: float
     cut: RegionCut | None = None
+    beside: BesideMargin | None = None
 
     @classmethod
     def of(
@@ -75,6 +78,8 @@ class Crossmatch(CatalogJoin):
         shift_arcsec: float | None = None,
         region: Region | None = None,
         filters: tuple[Any, Any] = (None, None),
+        needs_margin: bool = True,
+        beside: BesideMargin | None = None,
     ) -> Crossmatch:
         """Check that two catalogs can be matched.
 
@@ -94,6 +99,11 @@ class Crossmatch(CatalogJoin):
         filters : (filter, filter)
             Of the left and of the right side, as `Catalog.read` takes them: rows that do not pass are not
             there for the match. None: all rows are.
+        needs_margin : bool
+            Whether it is an error that the right side has no sufficient margin; else it is to be made before
+            rows are matched.
+        beside : BesideMargin, optional
+            That margin, once it is made.
 
         Raises
         ------
@@ -125,9 +135,10 @@ class Crossmatch(CatalogJoin):
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
         cut = None if region is None else RegionCut(region, here.position)
-        found = cls(here, there, options, shift_arcsec, cut)
+        found = cls(here, there, options, shift_arcsec, cut, beside)
         _refuse_own_names(found.columns)
-        found.right_rows.margin  # noqa: B018  there is one
+        if needs_margin and beside is None:
+            found.right_rows.margin  # noqa: B018  there is one
         return found
 
     @property
@@ -192,7 +203,7 @@ class Crossmatch(CatalogJoin):
     @cached_property
     def right_rows(self) -> RightRows:
         """Reads the right rows that come near enough."""
-        return RightRows(self.right, self.reach_arcsec)
+        return RightRows(self.right, self.reach_arcsec, self.beside)
 
     def batches(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """The outcome for the left rows in [start, stop), order-29 pixels.

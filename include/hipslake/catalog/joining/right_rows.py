@@ -9,7 +9,7 @@ match. They are looked up by (`_healpix_29`, `_row`): see `RowsByIdentity`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -204,6 +204,22 @@ class NearRows:
 
 
 @dataclass(frozen=True)
+class BesideMargin:
+    """A margin that was made for a match alone: no version of the catalog has it.
+
+    Attributes
+    ----------
+    storage : Storage
+        Where its files lie.
+    files : pyarrow.Table
+        `PARTITION_SCHEMA`, with paths in the storage.
+    """
+
+    storage: Storage
+    files: pa.Table
+
+
+@dataclass(frozen=True)
 class RightRows:
     """Reads the right side of a cross-match.
 
@@ -212,10 +228,13 @@ class RightRows:
     side : Side
     reach_arcsec : float
         How far apart rows that match may stand in their catalogs.
+    beside : BesideMargin or None
+        A margin that reaches so far and is none of the catalog's; None: the catalog has one.
     """
 
     side: Side
     reach_arcsec: float
+    beside: BesideMargin | None = None
 
     @cached_property
     def homes(self) -> Homes:
@@ -248,7 +267,7 @@ class RightRows:
         if self.homes.margin[home] >= 0:
             low, high = np.searchsorted(self._margin_starts, [start, stop])
             files = self._margin_files.slice(low, high - low)
-            tables.append(self._near.read_files(files, WHOLE_SKY, wanted=wanted))
+            tables.append(self._near_in_margin.read_files(files, WHOLE_SKY, wanted=wanted))
         rows = pa.concat_tables(tables).combine_chunks()
         if len(tables) > 1:  # a row of the margin has its home elsewhere, so equal keys stay in their order
             rows = rows.take(pa.array(curve_order(rows[HEALPIX_COLUMN].to_numpy())))
@@ -279,6 +298,11 @@ class RightRows:
         return Stretches(side.storage, side.metadata, needed, side.filter if filters else None)
 
     @cached_property
+    def _near_in_margin(self) -> Stretches:
+        """Reads the files of the margin, as `_near` reads leaves."""
+        return self._near if self.beside is None else replace(self._near, storage=self.beside.storage)
+
+    @cached_property
     def _before(self) -> RowsByIdentity | None:
         """Fetches what has to be known before the match."""
         asked = [*self.side.placing, *self.side.filtered]
@@ -305,6 +329,8 @@ class RightRows:
     @cached_property
     def _margin_files(self) -> pa.Table:
         """Along the curve."""
+        if self.beside is not None:
+            return curve_sorted(self.beside.files)
         return curve_sorted(self.margin.table(self.side.storage))
 
     @cached_property

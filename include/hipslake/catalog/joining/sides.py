@@ -184,6 +184,10 @@ class Side:
             )
         return shift
 
+    def has_margin(self, radius_arcsec: float) -> bool:
+        """Whether a margin of the catalog reaches as far as a radius."""
+        return any(margin.radius_arcsec >= radius_arcsec for margin in self._margins)
+
     def margin(self, radius_arcsec: float) -> Margin:
         """The smallest margin that reaches as far as a radius.
 
@@ -192,20 +196,28 @@ class Side:
         SpecError
             There is none; the message says how to build it.
         """
-        group = self.metadata.group().name
-        margins = [margin for margin in self.metadata.margins if margin.group == group]
-        wide = [margin for margin in margins if margin.radius_arcsec >= radius_arcsec]
+        wide = [margin for margin in self._margins if margin.radius_arcsec >= radius_arcsec]
         if wide:
             return min(wide, key=lambda margin: margin.radius_arcsec)
-        known = ", ".join(f"{margin.radius_arcsec:g}" for margin in margins)
+        group, known = (
+            self.metadata.group().name,
+            ", ".join(f"{each.radius_arcsec:g}" for each in self._margins),
+        )
         needed = int(np.ceil(radius_arcsec))
         raise SpecError(
             f"catalog {self.metadata.catalog} has no margin of {radius_arcsec:.6g} arcsec or more, which the "
             "right side of a match needs to find partners over the borders of its leaves "
             f"(margins of column group {group!r}: {known or 'none'}); add it by "
             f"catalog_margin__{self.metadata.catalog} or Catalog.build_margin({needed}), or write 'margin: "
-            f"{{arcsec: [{needed}]}}' into its spec and ingest again"
+            f"{{arcsec: [{needed}]}}' into its spec and ingest again; a cross-match of a spec builds one for "
+            "itself with 'missing_margin: build'"
         )
+
+    @property
+    def _margins(self) -> list[Margin]:
+        """Those of the primary column group."""
+        group = self.metadata.group().name
+        return [margin for margin in self.metadata.margins if margin.group == group]
 
     @property
     def _motion_columns(self) -> list[str]:

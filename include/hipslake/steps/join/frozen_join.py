@@ -9,6 +9,7 @@ from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.sphere.regions import parse_region
+from hipslake.steps.join.margin_beside import margin_beside
 from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.run import RunFolder, parse
 from hipslake.storage.plain_json import plain_json
@@ -22,9 +23,16 @@ class FrozenCrossmatch(Frozen):
     right: FrozenSide
     region: str | None = None  # where left rows are matched; None: everywhere
     shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
+    builds_margin: float | None = None  # arcseconds: of the right side, for this run; None: it has one
 
-    def open(self) -> Crossmatch:
-        """Open both catalogs."""
+    def open(self, folder: RunFolder) -> Crossmatch:
+        """Open both catalogs; a margin that the run builds has to be there.
+
+        Parameters
+        ----------
+        folder : RunFolder
+            Of the run.
+        """
         sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         left, right = ((side.storage, side.metadata) for side in sides)
         return Crossmatch.of(
@@ -36,6 +44,7 @@ class FrozenCrossmatch(Frozen):
             shift_arcsec=self.shift_arcsec,
             region=None if self.region is None else parse_region(self.region),
             filters=(self.spec.left.filters, self.spec.right.filters),
+            beside=None if self.builds_margin is None else margin_beside(folder),
         )
 
 
@@ -47,7 +56,7 @@ class FrozenEquijoin(Frozen):
     right: FrozenSide
     left_columns: tuple[str, ...] | None  # with those that place a row
 
-    def open(self) -> Equijoin | TimeSeries:
+    def open(self, _folder: RunFolder) -> Equijoin | TimeSeries:
         """Open both catalogs."""
         sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         return join_of(self.spec, sides[0], sides[1], self.left_columns)

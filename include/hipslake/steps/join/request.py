@@ -6,7 +6,7 @@ ordinary steps follow it.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -52,12 +52,14 @@ class ResolveCrossmatchRequest(ResolveJoinRequest):
     spec: CrossmatchSpec | None = None  # handed over by a program, in place of what `spec_file` says
     radius_arcsec: float | None = None  # overrides the spec's
     region: str | None = None  # only left rows in it are matched
+    missing_margin: Literal["build", "refuse"] | None = None  # overrides the spec's
 
 
 class ResolveCrossmatchReport(ResolveJoinReport):
     """What the run froze."""
 
     reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
+    builds_margin: bool = False  # as it has none, for this run
 
 
 class ResolveEquijoinRequest(ResolveJoinRequest):

@@ -8,6 +8,7 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.join_specs import CrossmatchSpec
+from hipslake.specs.margin_spec import check_distances
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
@@ -34,7 +35,9 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     phases = Phases()
     with phases("spec"):
         spec = (request.spec or load_spec(request.spec_file, CrossmatchSpec)).with_overrides(
-            radius_arcsec=request.radius_arcsec, threshold=request.threshold
+            radius_arcsec=request.radius_arcsec,
+            threshold=request.threshold,
+            missing_margin=request.missing_margin,
         )
     check_region(request.region, request.warehouse)
     region = None if request.region is None else region_of(request.region)
@@ -48,7 +51,11 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             motions=(spec.left.motion, spec.right.motion),
             region=region,
             filters=(spec.left.filters, spec.right.filters),
+            needs_margin=spec.missing_margin == "refuse",
         )
+        builds = not match.right.has_margin(match.reach_arcsec)
+        if builds:
+            _check_reach(match.reach_arcsec)
 
     told = None if region is None else str(region)  # a MOC file may change
     report = freeze(
@@ -62,12 +69,23 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             right=frozen_side(right),
             region=told,
             shift_arcsec=match.shift_arcsec,
+            builds_margin=match.reach_arcsec if builds else None,
         ),
         phases,
         association=_association(spec, match),
         region=told,
     )
-    return ResolveCrossmatchReport(**report.model_dump(), reach_arcsec=match.reach_arcsec)
+    return ResolveCrossmatchReport(
+        **report.model_dump(), reach_arcsec=match.reach_arcsec, builds_margin=builds
+    )
+
+
+def _check_reach(arcsec: float) -> None:
+    """Refuse to build a margin that reaches too far for one."""
+    try:
+        check_distances((arcsec,))
+    except ValueError as error:
+        raise SpecError(f"missing_margin: {error}; match rows that move less, or a smaller radius") from None
 
 
 def _place(match: Crossmatch) -> PositionSpec:

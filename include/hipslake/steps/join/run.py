@@ -21,7 +21,8 @@ from hipslake.errors import StepError, VerificationError
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write import along_the_curve
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
-from hipslake.steps.join.frozen_join import frozen_join
+from hipslake.steps.join.frozen_join import FrozenCrossmatch, frozen_join
+from hipslake.steps.join.margin_beside import build_margin_beside
 from hipslake.steps.join.outcome_plan import plan_outcome
 from hipslake.steps.join.request import CrossmatchReport, EquijoinReport, EquijoinRequest, JoinRequest
 from hipslake.steps.join.state import load_outcome, only_group, store_stretches
@@ -68,8 +69,11 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         with phases("clear"):
             for name in (exchange_root(frozen.write_id), f"{frozen.write_id}/{only_group(frozen.spec)}"):
                 catalog.delete_tree(name)
+        if isinstance(told, FrozenCrossmatch) and told.builds_margin is not None:
+            with phases("margin"):
+                build_margin_beside(folder, told.right, told.builds_margin, engine)
         with phases("align"):
-            match = told.open()
+            match = told.open(folder)
             stretches = match.stretches(request.task_rows or match.task_rows)
             store_stretches(folder, stretches)
         attempt = f"{exchange_root(frozen.write_id)}/{secrets.token_hex(4)}"  # another may still be running

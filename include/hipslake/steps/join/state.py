@@ -130,7 +130,7 @@ def load_join(run_uri: str, attempt: str) -> JoinState:
     run = folder.run()
     table = read_table(folder.storage, _STRETCHES)
     stretches = StretchPlan(*(table[name].to_numpy() for name in ("start", "stop", "rows")))
-    return JoinState(frozen_join(folder).open(), run.spec, Storage.at(run.catalog_uri), stretches)
+    return JoinState(frozen_join(folder).open(folder), run.spec, Storage.at(run.catalog_uri), stretches)
 
 
 @lru_cache(maxsize=2)

@@ -176,7 +176,7 @@ def add_margins(
             with writing(catalog) as write:
                 began(write.id)
                 write.pin.hold(base.version)
-                order = _order_for(base, radii, write.id).model_copy(
+                order = margin_order(base, radii, write.id).model_copy(
                     update={"task_bytes": task_bytes, "block_bytes": block_bytes}
                 )
                 leaves = base.groups[0].table(catalog)
@@ -189,7 +189,22 @@ def add_margins(
     raise ConflictError(f"{catalog.uri()}: others changed the catalog {tries} times; try again later")
 
 
-def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -> MarginOrder:
+def margin_order(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -> MarginOrder:
+    """Return the order of margins of a version that is published.
+
+    Parameters
+    ----------
+    base : CatalogMetadata
+    radii : tuple of float
+        Distances, in arcseconds.
+    write_id : str
+        Names the folder of the margins.
+
+    Raises
+    ------
+    SpecError
+        The primary column group lacks the position columns, or another group is called like a margin.
+    """
     spec = CatalogSpec.model_validate(base.spec)
     schema = base.schema_of()
     position = stored_position(spec, schema)

@@ -44,6 +44,9 @@ class MarginOrder(Frozen):
     replaces: tuple[int, ...] = ()  # ordinals whose rows went
     task_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # that a task reads or gathers, about
     block_bytes: int = MAX_BLOCK_BYTES  # a block of the exchange
+    leaves_uri: str | None = (
+        None  # root of the catalog that has the leaves; None: the margins lie beside them
+    )
 
     @property
     def group(self) -> str:
@@ -115,6 +118,11 @@ class MarginWork:
     standing: tuple[Standing, ...]
     target: tuple[NDArray[np.int32], ...]
     must: tuple[NDArray[np.bool_], ...]
+
+    @cached_property
+    def source(self) -> Storage:
+        """Where the leaf files lie, at the root of their catalog."""
+        return self.catalog if self.order.leaves_uri is None else Storage.at(self.order.leaves_uri)
 
     @cached_property
     def position(self) -> PositionSpec:

@@ -127,7 +127,7 @@ def _near_border(work: MarginWork, leaf: int) -> Iterator[BorderRows]:
     """The rows of a leaf that may be in a margin."""
     border = Intervals(*border_of(work.leaves.tree[leaf], max(work.order.radii)))
     for file in work.leaves.files(leaf).to_pylist():
-        yield from border_rows(work.catalog, file["path"], file["bytes"], work.schema, work.position, border)
+        yield from border_rows(work.source, file["path"], file["bytes"], work.schema, work.position, border)
 
 
 def _send(work: MarginWork, margin: int, rows: BorderRows, gathered: _Gathered) -> None:

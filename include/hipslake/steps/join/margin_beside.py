@@ -1,0 +1,63 @@
+"""A margin of the right side of a cross-match that is made for one run, beside it.
+
+The catalog of the right side may be of somebody else, or lie where nobody may write: it stays as it is. The
+margin lies in the run folder, and goes with it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.catalog.joining.right_rows import BesideMargin
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.engine.model import Engine
+from hipslake.steps.join.request import FrozenSide
+from hipslake.steps.margin.build_margins import build_margins
+from hipslake.steps.margin.run import margin_order
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import read_table, write_table
+from hipslake.storage.folder import Storage
+
+log = logging.getLogger(__name__)
+
+_FOLDER = "join/margin"
+_FILES = "files.parquet"
+
+
+def build_margin_beside(folder: RunFolder, side: FrozenSide, arcsec: float, engine: Engine) -> None:
+    """Build an exact margin of a version of a catalog in a run folder, anew.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    side : FrozenSide
+        The version, which is pinned.
+    arcsec : float
+        How far it reaches.
+    engine : Engine
+
+    Raises
+    ------
+    SpecError
+        The primary column group of the catalog lacks the position columns.
+    """
+    catalog = CatalogReader.open(side.uri, side.version)
+    storage = _place(folder)
+    folder.storage.delete_tree(_FOLDER)
+    order = margin_order(catalog.metadata, (arcsec,), folder.run().write_id)
+    order = order.model_copy(update={"leaves_uri": catalog.uri})
+    log.info("Catalog %s has no margin of %g arcsec: it is made for this run.", catalog.uri, arcsec)
+    leaves = catalog.metadata.groups[0].table(catalog.storage)
+    files = build_margins(engine, storage, order, catalog.metadata.schema_of(), leaves)
+    write_table(storage, _FILES, files.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA))
+
+
+def margin_beside(folder: RunFolder) -> BesideMargin:
+    """Return the margin that was built in a run folder."""
+    storage = _place(folder)
+    return BesideMargin(storage, read_table(storage, _FILES))
+
+
+def _place(folder: RunFolder) -> Storage:
+    return folder.storage.sub(_FOLDER)
