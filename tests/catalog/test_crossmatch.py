@@ -294,8 +294,8 @@ def test_names_that_both_sides_have_get_suffixes(a: Catalog, b: Catalog) -> None
     ("options", "error", "message"),
     [
         ({"radius_arcsec": 601}, SpecError, r"no margin of 601 arcsec .*'main': 600\).*{arcsec: \[601\]}"),
-        ({"radius_arcsec": -1}, SpecError, "radius_arcsec: .*greater than 0"),
-        ({"radius_arcsec": 3601}, SpecError, "radius_arcsec: .*less than or equal to 3600"),
+        ({"radius_arcsec": -1}, SpecError, "radius_arcsec: .*a number above 0"),
+        ({"radius_arcsec": 3601}, SpecError, "radius_arcsec: .*a number of at most 3600"),
         ({"neighbours": 0}, SpecError, "neighbours: 0 is out of bounds; take 1 to"),
         ({"neighbours": -3}, SpecError, "neighbours: -3 is out of bounds"),
         ({"neighbours": 1.5}, SpecError, "neighbours: 1.5 is out of bounds; take 1 to .* or 'all'"),
@@ -317,9 +317,9 @@ def test_names_that_both_sides_have_get_suffixes(a: Catalog, b: Catalog) -> None
         ({"epoch": 2016.0}, SpecError, "epoch: no side has a motion"),
         ({"motion": {"pmra": "id", "pmdec": "id"}}, SpecError, "the left side move.* give one"),
         ({"motion": {"pmra": "pm", "pmdec": "id"}, "epoch": 2016.0}, SchemaMismatchError, "no column 'pm'"),
-        ({"motion": {"pmra": "id"}, "epoch": 2016.0}, SpecError, "motion.pmdec: Field required"),
+        ({"motion": {"pmra": "id"}, "epoch": 2016.0}, SpecError, "motion.pmdec: is missing; add it"),
         ({"motion": ("id", "id"), "epoch": 2016.0}, SpecError, "motion: .* write keys with values"),
-        ({"colour": "red"}, SpecError, "colour: Extra inputs are not permitted"),
+        ({"colour": "red"}, SpecError, "colour: unknown key"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told(

@@ -265,3 +265,16 @@ def test_models_that_are_written_as_texts_are_told_by_examples() -> None:
         Holder.model_validate({"inner": [1]})
     errors: list[Any] = list(caught.value.errors())
     assert mistakes_of(errors, keys_alone, shows_values=False)[0].text == "does not fit; write a whole number"
+
+
+def test_of_very_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "stars.yaml"
+    lines = "".join(f"  k{number}: 1\n" for number in range(5000))
+    path.write_text(f"name: stars\nsource: {{uri: /d/*, format: csv}}\nposition: x\ncolumns:\n{lines}")
+    with pytest.raises(SpecError) as caught:
+        load_yaml(path, CatalogSpec)
+    told = str(caught.value).splitlines()
+    assert told[0].startswith(f"{path}:3: position: 'x' does not fit; write keys with values: ra, dec")
+    assert told[1].startswith(f"{path}:5: columns.k0: 1 does not fit; write keys with values: unit")
+    assert told[-1] == f"{path}: there are more mistakes; mend these first"
+    assert len(told) <= 51

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
+from pydantic_core.core_schema import ErrorType
 
 from hipslake.specs.secrets import without
 
@@ -90,20 +92,20 @@ def mistakes_of(
         Gives the models that may stand at a place, whose keys are named.
     """
     found: dict[Place, list[Mapping[str, Any]]] = {}
+    is_text = cache(lambda place: bool(_texts_of(model_at(place))))
     for error in errors:
         place = place_of(error)
-        within = (
-            at for at, part in enumerate(place) if isinstance(part, str) and _texts_of(model_at(place[:at]))
-        )
+        within = (at for at, part in enumerate(place) if isinstance(part, str) and is_text(place[:at]))
         depth = next(within, None)
         if depth is not None:  # keys of what is written as a text: its parts are nothing that users know
             place, error = place[:depth], {"type": "model_type", "loc": place[:depth], "input": {}, "msg": ""}
         found.setdefault(place, []).append(error)
+    # Of a value of several kinds, the one that it comes nearest to has its mistake deeper within; and a list
+    # whose entries are wrong has too few of them.
+    above = {place[:depth] for place in found for depth in range(len(place))}
     told = []
     for place, several in found.items():
-        # Of a value of several kinds, the one that it comes nearest to has its mistake deeper within; and a
-        # list whose entries are wrong has too few of them.
-        if any(len(other) > len(place) and other[: len(place)] == place for other in found):
+        if place in above:
             continue
         text = _own_words(several[0]) or _fitting(several, place, model_at, shows_values=shows_values)
         told.append(Mistake(place, several[0]["type"], text))
@@ -131,10 +133,6 @@ def _own_words(error: Mapping[str, Any]) -> str | None:
 
 def _is_known(kind: str) -> bool:
     """Whether an error type is one of validation itself."""
-    from typing import get_args
-
-    from pydantic_core.core_schema import ErrorType
-
     return kind in get_args(ErrorType)
 
 

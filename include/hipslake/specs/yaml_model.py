@@ -19,6 +19,9 @@ from hipslake.specs.plain_yaml import Document, YamlError
 MOST_BYTES = 256 << 10
 """A spec file may have: Airflow reads all of them in one process, within a time."""
 
+MOST_TOLD = 50
+"""Of the errors that validation finds in a spec, in its order."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -35,14 +38,18 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
     try:
         return model.model_validate(data), lines
     except ValidationError as error:
+        errors = error.errors(include_url=False)
         found = mistakes_of(
-            error.errors(),
+            errors[:MOST_TOLD],
             lambda details: _place(details, lines),
             shows_values=True,
             model_at=lambda place: _models_at(model, place),
         )
         messages = [_message(path, model, lines, mistake) for mistake in found]
-        raise SpecError("\n".join(text for _, text in sorted(set(messages)))) from None
+        told = [text for _, text in sorted(set(messages))]
+        if len(errors) > MOST_TOLD:
+            told.append(f"{path}: there are more mistakes; mend these first")
+        raise SpecError("\n".join(told)) from None
 
 
 def text_of(path: Path) -> str:

@@ -259,7 +259,7 @@ def test_an_anti_match_is_a_catalog_too(warehouse: Path) -> None:
             FilterError,
             "compare it with a number",
         ),
-        (SPEC.replace("catalog: b", "catalog: b, filters: ''"), SpecError, "right.filters: .*at least 1"),
+        (SPEC.replace("catalog: b", "catalog: b, filters: ''"), SpecError, "right.filters: .*not empty"),
         (SPEC.replace("catalog: b", "catalog: b, filters: [id]"), SpecError, "right.filters: .*write a text"),
         (SPEC.replace("catalog: b", "catalog: b, filter: id < 3"), SpecError, "did you mean 'filters'"),
         (SPEC + "epoch: 2016.0\n", SpecError, "a_x_b.yaml:6: epoch: no side has a motion"),
