@@ -45,7 +45,8 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert "| left | `a`, rows with `not id in (1, 2)` |" in dag.doc_md
     assert "| right | `b` |" in dag.doc_md
     assert dag.params["radius_arcsec"] == 60
-    assert set(dag.params) == {"radius_arcsec", "threshold", "region", "force"}
+    assert set(dag.params) == {"radius_arcsec", "missing_margin", "threshold", "region", "force"}
+    assert dag.params["missing_margin"] == "refuse"
 
 
 def test_margins_and_indices_of_an_outcome_are_tasks_before_it_is_verified(load: Load, joins: Path) -> None:
