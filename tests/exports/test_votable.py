@@ -61,7 +61,7 @@ def test_values_are_read_back(rows: list[tuple[Any, ...]]) -> None:
         for row, value in zip(rows, found[name] if len(rows) else [], strict=True):
             expected = row[at]
             if name == "text":
-                assert str(value) == (expected or "")
+                assert str(value).strip() == (expected or "").strip()  # astropy strips what it reads
             elif expected is None:
                 assert value is np.ma.masked or (isinstance(value, float | np.floating) and math.isnan(value))
             elif isinstance(expected, float) and math.isnan(expected):

@@ -36,7 +36,7 @@ _NUMBERS = {
 _NO_NUMBERS = (("nan", "NaN"), ("inf", "+Inf"), ("-+Inf", "-Inf"))  # as Arrow writes them, as VOTable does
 
 
-class VotableField(NamedTuple):
+class DeclaredField(NamedTuple):
     """How a column is declared."""
 
     datatype: str
@@ -95,25 +95,25 @@ class VotableTables:
         file.write(f"</TABLEDATA></DATA>\n</TABLE>\n{more}</RESOURCE>\n</VOTABLE>\n".encode())
         return rows
 
-    def _field(self, field: pa.Field) -> VotableField | None:
+    def _field(self, field: pa.Field) -> DeclaredField | None:
         kind = _plain(field.type)
         if field.name in self._chars or kinds.is_decimal(kind) or kinds.is_uint64(kind) or _is_bytes(kind):
-            return None if kinds.is_nested(kind) else VotableField("char", "*")
+            return None if kinds.is_nested(kind) else DeclaredField("char", "*")
         if kind in _NUMBERS:
-            return VotableField(_NUMBERS[kind])
+            return DeclaredField(_NUMBERS[kind])
         if kinds.is_boolean(kind):
-            return VotableField("boolean")
+            return DeclaredField("boolean")
         if kinds.is_string(kind) or kinds.is_large_string(kind):
-            return VotableField("unicodeChar", "*")
+            return DeclaredField("unicodeChar", "*")
         if kinds.is_timestamp(kind) or kinds.is_date(kind):
-            return VotableField("char", "*", "timestamp")
+            return DeclaredField("char", "*", "timestamp")
         if kinds.is_time(kind):
-            return VotableField("char", "*")
+            return DeclaredField("char", "*")
         if (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)) and (
             kind.value_type in _NUMBERS
         ):
             size = str(kind.list_size) if kinds.is_fixed_size_list(kind) else "*"
-            return VotableField(_NUMBERS[kind.value_type], size)
+            return DeclaredField(_NUMBERS[kind.value_type], size)
         return None
 
     def _head(self, schema: pa.Schema, origin: Provenance) -> str:

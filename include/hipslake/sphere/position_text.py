@@ -74,8 +74,8 @@ def parse_position(text: str) -> TextPosition | None:
 
     Examples
     --------
-    >>> parse_position("05:34:31.94 +22:00:52.2")[:2]
-    (83.63308333333333, 22.014500000000002)
+    >>> print(parse_position("05:34:31.94 +22:00:52.2"))
+    RA 83.633083, Dec +22.014500
     >>> print(parse_position("galactic 0 0"))
     RA 266.404988, Dec -28.936178 (galactic 0 0)
     >>> parse_position("HD 209458") is None

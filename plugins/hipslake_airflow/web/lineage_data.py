@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, NamedTuple
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, HTTPException, Query, status
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from hipslake.specs.base import Frozen
@@ -137,20 +137,21 @@ def add_lineage(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None
         folder, problems, there = await ask(
             lambda: (specs.folder(), specs.problems(), set(map(shown, catalogs.names())))
         )
+        told = {f"{_FOLDERS[of]}:{name}": text for (of, name), text in problems.items()}
         edges = list(edges_of(folder))
+        made = (
+            {each for edge in edges for each in edge[:2]} | {f"catalog:{each}" for each in there} | set(told)
+        )
         if of is not None:
             near = connected(edges, f"{kind}:{of}")
             edges = [edge for edge in edges if edge.origin in near and edge.target in near]
             names = near
         else:
-            wrong = {f"{_FOLDERS[folder]}:{name}" for folder, name in problems}
-            names = {
-                *(each for edge in edges for each in edge[:2]),
-                *(f"catalog:{name}" for name in there),
-            } | wrong
-        told = {f"{_FOLDERS[folder]}:{name}": text for (folder, name), text in problems.items()}
+            names = made
         nodes = await run_in_threadpool(_nodes, sorted(names), there, told, reader)
         known = {node.id for node in nodes}
+        if of is not None and (f"{kind}:{of}" not in known or f"{kind}:{of}" not in made):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no {kind} {of}")
         kept = [edge for edge in edges if edge.target in known]
         sources = {edge.origin for edge in kept if edge.origin.startswith("source:")}
         shown_nodes = [*nodes, *map(_source, sorted(sources))]

@@ -178,7 +178,7 @@ def test_a_retry_may_replace_what_its_run_has_written(
         ({"columns": ()}, SchemaMismatchError, "no column is asked for"),
         ({"output": "out"}, SpecError, "none of parquet, csv, fits, votable; give a format"),
         ({"output": "out.txt"}, SpecError, "the ending of .*out.txt"),
-        ({"output": "out.parquet", "format": "votable"}, SpecError, "format 'votable' is none of"),
+        ({"output": "out.parquet", "format": "ecsv"}, SpecError, "format 'ecsv' is none of"),
         ({"output": "out/"}, SpecError, "is no file"),
         ({"output": "s3://bucket"}, SpecError, "is no file"),
         ({"output": "../catalogs/stars/metadata.csv"}, SpecError, "lies in the warehouse"),
