@@ -98,6 +98,25 @@ assert not set({REFUSED!r}) & {{name.partition(".")[0] for name in sys.modules}}
     assert "pairs, version 1: 400 rows" in done.stdout
 
 
+def test_a_failure_that_may_pass_has_a_code_of_its_own() -> None:
+    nobody = {
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",  # nobody listens there
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "HIPSLAKE_STORE_CONNECT_SECONDS": "1",
+        "HIPSLAKE_STORE_REQUEST_SECONDS": "2",
+        "HIPSLAKE_STORE_TRIES": "1",
+    }
+    for more in ([], ["--json"]):
+        command = [sys.executable, "-m", "hipslake", "ls", "--warehouse", "s3://bucket/lake", *more]
+        done = subprocess.run(command, env=environment(**nobody), capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (4, "")
+        if more:
+            assert json.loads(done.stderr)["error"]["retryable"] is True
+        else:
+            assert "(it may pass when it is tried again)" in done.stderr
+
+
 def test_who_has_read_enough_may_leave(made_warehouse: Path) -> None:
     place = made_warehouse / "catalogs" / "survey"
     command = f"{sys.executable} -m hipslake read {place} | head -1; echo ${{PIPESTATUS[0]}}"

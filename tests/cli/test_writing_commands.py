@@ -113,25 +113,6 @@ def test_ingest_that_fails_leaves_nothing(command: Command, warehouse: Path, fil
     assert told["error"]["kind"] == "SourceNotFoundError"
 
 
-def test_a_failure_that_may_pass_has_a_code_of_its_own(
-    command: Command, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {
-        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",  # where nobody listens
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "HIPSLAKE_STORE_CONNECT_SECONDS": "1",
-        "HIPSLAKE_STORE_REQUEST_SECONDS": "2",
-        "HIPSLAKE_STORE_TRIES": "1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    answer = command("ingest", f"{files}/*.parquet", "--name", "stars", "--warehouse", "s3://bucket/lake")
-    assert answer.code == 4
-    assert "it may pass when it is tried again" in answer.err
-    told = json.loads(command("ls", "--warehouse", "s3://bucket/lake", "--json").err)
-    assert told["error"]["retryable"] is True
-
-
 def test_match_prints_what_the_library_matches(command: Command, warehouse: Path) -> None:
     asked = ["match", "survey", "reference", "--radius", 1, "--columns", "id", "--right-columns", "ref"]
     expected = opened(warehouse, "survey").crossmatch(
