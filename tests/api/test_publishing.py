@@ -100,7 +100,7 @@ def test_a_join_on_a_key(warehouse: Path) -> None:
     found = hipslake.publish(join, warehouse=warehouse, spark=False)
     assert found.metadata.total_rows == 1500
     assert set(found.read(["flux"])["flux"].to_pylist()) == set(range(1500))
-    with pytest.raises(SpecError, match="leave them out"):
+    with pytest.raises(SpecError, match="leave it out"):
         hipslake.publish(join, warehouse=warehouse, radius_arcsec=1)
 
 
@@ -126,6 +126,21 @@ def test_a_region_and_another_radius(warehouse: Path) -> None:
     expected = opened(warehouse, "far").crossmatch(opened(warehouse, "near"), radius_arcsec=0.5)
     assert 0 < cut.metadata.total_rows < 300
     assert whole.metadata.total_rows == expected.num_rows
+
+
+def test_a_margin_that_is_missing_is_built_where_it_is_asked_for(warehouse: Path) -> None:
+    match = {"name": "pairs", "left": "near", "right": "far", "radius_arcsec": 1.0}
+    with pytest.raises(SpecError, match="margin"):
+        hipslake.publish(match, warehouse=warehouse, spark=False)
+    built = hipslake.publish(match, warehouse=warehouse, missing_margin="build", spark=False)
+    turned = match | {"name": "turned", "left": "far", "right": "near"}
+    expected = hipslake.publish(turned, warehouse=warehouse, spark=False)
+    pairs = [
+        sorted(zip(*(each.read(["id", "other"])[name].to_pylist() for name in ("id", "other")), strict=True))
+        for each in (built, expected)
+    ]
+    assert pairs[0] == pairs[1]
+    assert opened(warehouse, "far").metadata.margins == ()
 
 
 WRONG: list[tuple[Any, str]] = [

@@ -150,6 +150,12 @@ def test_match_publishes_a_catalog(command: Command, warehouse: Path, tmp_path: 
     assert 0 < again["rows"] < 800
 
 
+def test_match_builds_a_margin_that_is_missing(command: Command, warehouse: Path) -> None:
+    asked = ["match", "reference", "survey", "--radius", 1, "--name", "pairs", "--json"]
+    assert command(*asked).code == 1
+    assert json.loads(command(*asked, "--build-margin").out)["rows"] == 800
+
+
 USAGE = [
     (),
     ("ingest",),
@@ -158,6 +164,7 @@ USAGE = [
     ("match", "survey", "reference"),
     ("match", "survey", "reference", "--radius", 1, "--name", "x", "--to", "x.csv"),
     ("match", "pairs", "--how", "left"),
+    ("match", "survey", "reference", "--radius", 1, "--build-margin"),
     ("read",),
     ("read", "survey", "--limit", "-1"),
     ("read", "survey", "--columns", "a,,b"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -34,6 +34,7 @@ def publish(
     warehouse: str | os.PathLike[str] | None = None,
     radius_arcsec: float | None = None,
     region: str | None = None,
+    missing_margin: Literal["build", "refuse"] | None = None,
     threshold: str | None = None,
     force: bool = False,
     spark: Any = None,
@@ -54,6 +55,9 @@ def publish(
         Overrides that of a cross-match.
     region : str, optional
         Only left rows in it are matched, of a cross-match; as for `Catalog.read`.
+    missing_margin : {"build", "refuse"}, optional
+        Overrides what a cross-match does whose right side has no sufficient margin: build one for this run
+        alone, or refuse.
 
     Returns
     -------
@@ -74,6 +78,7 @@ def publish(
         warehouse=warehouse,
         radius_arcsec=radius_arcsec,
         region=region,
+        missing_margin=missing_margin,
         threshold=threshold,
         force=force,
         spark=spark,
@@ -87,6 +92,7 @@ def published_join(
     warehouse: str | os.PathLike[str] | None,
     radius_arcsec: float | None = None,
     region: str | None = None,
+    missing_margin: str | None = None,
     threshold: str | None = None,
     force: bool = False,
     spark: Any = None,
@@ -95,10 +101,11 @@ def published_join(
     """Publish as `publish` does, and return what the run came to; `told` is told of each step."""
     spec, spec_file = _join_of(match, name)
     fields: dict[str, Any] = {"spec": spec, "spec_file": spec_file, "threshold": threshold, "force": force}
+    of_matches = {"radius_arcsec": radius_arcsec, "region": region, "missing_margin": missing_margin}
     if isinstance(spec, CrossmatchSpec):
-        fields |= {"radius_arcsec": radius_arcsec, "region": region}
-    elif radius_arcsec is not None or region is not None:
-        raise SpecError("radius_arcsec and region are of cross-matches; leave them out for a join on a key")
+        fields |= of_matches
+    elif given := [name for name, value in of_matches.items() if value is not None]:
+        raise SpecError(f"{', '.join(given)}: cross-matches have it; leave it out for a join on a key")
     with StepRunner(warehouse, f"catalog_{spec.type}", spec.name, spark=spark, told=told) as runner:
         unchanged = runner.resolve(f"resolve:{spec.type}", **fields).unchanged_version
         if unchanged is not None:

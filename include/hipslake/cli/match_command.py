@@ -27,6 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--region", metavar="TEXT", help="only left rows in it, such as 'cone 56.7 24.1 3deg'"
     )
+    parser.add_argument(
+        "--build-margin",
+        action="store_true",
+        help="where the right catalog has no sufficient margin, build one for the catalog that is published",
+    )
     parser.add_argument("--name", metavar="NAME", help="publish the outcome as this catalog of the warehouse")
     parser.add_argument("--to", metavar="FILE", help="write the outcome to a Parquet, CSV or FITS file")
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
@@ -44,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
         raise argparse.ArgumentError(None, "two catalogs are matched within --radius ARCSEC; give it")
     if options.name is not None:
         return _published(options, _plain_spec(options))
+    if options.build_margin:
+        raise argparse.ArgumentError(None, "--build-margin is for a catalog that is published: give --name")
     return _rows(options)
 
 
@@ -68,6 +75,7 @@ def _published(options: argparse.Namespace, match: Any) -> int:
             warehouse=options.warehouse,
             radius_arcsec=options.radius if options.right is None else None,
             region=options.region,
+            missing_margin="build" if options.build_margin else None,
             threshold=options.threshold,
             force=options.force,
             spark=options.spark,
