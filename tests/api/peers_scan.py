@@ -81,6 +81,12 @@ def by_lsdb(scan: Scan) -> pa.Table:
     return pa.Table.from_pandas(rows.reset_index(), preserve_index=False)
 
 
+def by_lsdb_margin(scan: Scan) -> pa.Table:
+    """The rows of the margin that the catalog is opened with."""
+    rows = scan.to_lsdb().margin.compute()
+    return pa.Table.from_pandas(rows.reset_index(), preserve_index=False)
+
+
 def _arrow(relation: Any) -> pa.Table:
     found = relation.arrow()
     return found if isinstance(found, pa.Table) else found.read_all()

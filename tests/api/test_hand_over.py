@@ -11,12 +11,15 @@ from typing import Any
 import hipslake
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.errors import MissingPackageError, SpecError, TreeNotFoundError
 from hipslake.sphere.pixels import pixel_functions
 
 from tests.api.catalogs import LAYOUTS, publish_many_kinds
+from tests.api.catalogs import many_kinds as many_kinds_of
+from tests.catalog.little import sky
 from tests.catalog.publishing import Published
 from tests.peers.running import run_peer
 
@@ -92,6 +95,7 @@ def questions(kinds: list[str], seed: int, number: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.peers
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_polars_duckdb_and_dask_give_the_rows_of_the_read(
     many_kinds: dict[str, Published], layout: str, peers_python: str, library: Path, tmp_path: Path
@@ -110,6 +114,7 @@ def test_polars_duckdb_and_dask_give_the_rows_of_the_read(
 
 
 @pytest.mark.peers
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["hats", "hipscat, two groups"])
 def test_queries_of_polars_and_duckdb_are_answered(
     many_kinds: dict[str, Published], layout: str, peers_python: str, library: Path, tmp_path: Path
@@ -153,6 +158,34 @@ def test_lsdb_gives_the_rows_of_the_read(
             names = [name for name in expected.column_names if name != "_healpix_29"]
             assert set(table.column_names) == {"_healpix_29", *names}, question
             assert rows_of(table, names) == rows_of(expected, names), question
+
+
+@pytest.mark.peers
+def test_lsdb_gets_the_margin_cut_as_the_catalog_is(hats_python: str, library: Path, tmp_path: Path) -> None:
+    degrees = sky(2500, seed=2)
+    spec = {
+        "name": "stars",
+        "position": {"ra": "ra", "dec": "dec"},
+        "threshold": "300 rows",
+        "margin": {"arcsec": [3600]},
+    }
+    catalog = hipslake.ingest(many_kinds_of(degrees, 2), spec=spec, warehouse=tmp_path, spark=False)
+    (margin,) = catalog.metadata.margins
+    files = [catalog.storage.uri(part.path) for part in margin.partitions or ()]
+    rows = pa.concat_tables([pq.read_table(path, partitioning=None) for path in files])
+    assert rows.num_rows == margin.rows > 100
+    published = Published(catalog.storage, catalog.metadata, rows, degrees)
+    asked = [
+        {"via": "lsdb_margin", "columns": ["id", "mag"]},
+        {"via": "lsdb_margin", "columns": ["id"], "filters": "good"},
+        {"via": "lsdb", "columns": ["id"], "filters": "good", "region": "cone 180 10 60deg"},
+    ]
+    whole, good, core = answers(hats_python, library, published, tmp_path, [dict(each) for each in asked])
+    assert sorted(whole["id"].to_pylist()) == sorted(rows["id"].to_pylist())
+    kept = rows.filter(pc.fill_null(rows["good"], False))["id"].to_pylist()
+    assert sorted(good["id"].to_pylist()) == sorted(kept)
+    expected = catalog.read(["id"], filters="good", region="cone 180 10 60deg")
+    assert core["id"].to_pylist() == expected["id"].to_pylist()
 
 
 def test_lsdb_is_not_asked_for_what_it_cannot_open(many_kinds: dict[str, Published]) -> None:
