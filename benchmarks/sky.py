@@ -36,6 +36,8 @@ from tests.web.oracle import PROJECTIONS, ROTATIONS, deep_sky, disagreeing, plac
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "sky.md"
 PICKS = 10_000
 LARGE = 4_000_000
+STARS = 2_000_000
+CONE_DEGREES = 2.0
 
 
 class Figure(NamedTuple):
@@ -97,12 +99,45 @@ def server_figures() -> list[Figure]:
         again = best(lambda: gzip.compress(catalogs.cells("large", 1, layer), 5), 3)
         numbers = iter(range(12 << 8))
         tile = best(lambda: gzip.compress(catalogs.cells("large", 1, layer, Pixel(4, next(numbers))), 5), 20)
+        numbers = iter(range(12 << 8))
+        begin = time.perf_counter()
+        catalogs.density("large", 1, 7, None)
+        sky_first = time.perf_counter() - begin
+        below = best(lambda: catalogs.density("large", 1, 10, Pixel(4, next(numbers))), 20)
     figures.append(Figure("seconds for the map, when it is asked for first", f"{first:.2f}", "", True))
     for what, found in (("the map", again), ("a tile not seen before", tile)):
         figures.append(
             _below(f"milliseconds for {what}, compressed, after that", 1000 * found, 300, "{:.1f}")
         )
-    return figures
+    for what, found in (("the sky at order 7", sky_first), ("a pixel of order 4, at order 10", below)):
+        figures.append(_below(f"milliseconds for the density of {what}", 1000 * found, 300, "{:.1f}"))
+    return [*figures, *row_figures()]
+
+
+def row_figures() -> list[Figure]:
+    """How long the server reads for the rows of a cone, on a local disk."""
+    from hipslake.catalog.bounded_rows import RowChoice
+    from hipslake.sphere.regions import Cone
+    from hipslake_airflow.web.catalog_store import CatalogStore
+    from hipslake_airflow.web.row_data import columns_answer, read_rows
+
+    with tempfile.TemporaryDirectory() as folder:
+        publish(Path(folder) / "catalogs", rows=STARS, threshold="100000 rows")
+        catalogs, cone = CatalogStore(folder), Cone(120, 10, CONE_DEGREES)
+
+        def ask(choice: RowChoice) -> int:
+            metadata, found = read_rows(catalogs, "stars", 1, choice, region=cone)
+            columns_answer(metadata, found.table)
+            return found.table.num_rows
+
+        rows = ask(RowChoice(10_000))
+        first = best(lambda: ask(RowChoice(1000)), 5)
+        spread = best(lambda: ask(RowChoice(1000, spread=True)), 5)
+    return [
+        Figure(f"rows of {STARS:,} in a cone", f"{rows:,}", "> 1000", rows > 1000),
+        _below("milliseconds for the first 1,000 of them", 1000 * first, 500, "{:.1f}"),
+        _below("milliseconds for an even sample of 1,000 of them", 1000 * spread, 500, "{:.1f}"),
+    ]
 
 
 def browser_figures(browser: Browser, orders: range) -> list[Figure]:

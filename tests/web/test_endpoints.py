@@ -31,6 +31,8 @@ ADDRESSES = [
     "/hipslake/api/catalogs",
     "/hipslake/api/tables",
     "/hipslake/api/cubes",
+    "/hipslake/api/tables/night_log",
+    "/hipslake/api/cubes/night_cube",
     STARS,
     f"{STARS}/versions",
     f"{STARS}/diff?old=1&new=2",
@@ -63,7 +65,11 @@ OF_THE_CATALOG = [address for address in ADDRESSES if address.startswith((STARS,
 def test_the_addresses_tried_here_are_all_that_there_are(page: Page) -> None:
     routes = [f"/hipslake{route.path}" for route in page.routes if isinstance(route, APIRoute)]
     filled = {
-        address.partition("?")[0].replace("stars", "{name}").replace("/0/1", "/{order}/{npix}")
+        address.partition("?")[0]
+        .replace("stars", "{name}")
+        .replace("night_log", "{name}")
+        .replace("night_cube", "{name}")
+        .replace("/0/1", "/{order}/{npix}")
         for address in ADDRESSES
     }
     assert sorted(routes) == sorted(filled)
@@ -201,6 +207,8 @@ def test_no_answer_is_taken_for_a_page_that_it_is_not(page: Page, address: str) 
     """Names and texts that hold markup stay data: JSON that no browser may take for anything else."""
     answer = page.as_user().get(address)
     assert answer.headers["x-content-type-options"] == "nosniff"
+    if address.endswith(("night_log", "night_cube")):  # there is none
+        assert answer.status_code == 404
     if address.partition("?")[0] in BINARY:
         assert answer.headers["content-type"] == "application/octet-stream"
     elif "/download" in address:

@@ -32,6 +32,7 @@ from hipslake_airflow.web.lineage_data import add_lineage
 from hipslake_airflow.web.lines import lines
 from hipslake_airflow.web.listing import add_lists, fares_of
 from hipslake_airflow.web.parameters import Name, Number
+from hipslake_airflow.web.product_pages import add_product_pages
 from hipslake_airflow.web.row_data import add_row_data
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
 from hipslake_airflow.web.search_data import add_search
@@ -91,6 +92,7 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
     add_search(app, catalogs)
     add_timeline(app, catalogs, known)
     add_download(app, catalogs)
+    add_product_pages(app, catalogs, known)
     add_lineage(app, catalogs, known)
     add_comparing(app, catalogs)
     add_cone_search(app, catalogs)

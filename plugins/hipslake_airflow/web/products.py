@@ -43,10 +43,10 @@ def tables(folder: SpecFolder, warehouse: str) -> Iterator[Product]:
     """
     silent: dict[str, str] = {}
     for path in folder.files(TableSpec):
-        yield _table(folder, path, warehouse, silent)
+        yield table_of(folder, path, warehouse, silent)
 
 
-def _table(folder: SpecFolder, path: Path, warehouse: str, silent: dict[str, str]) -> Product:
+def table_of(folder: SpecFolder, path: Path, warehouse: str, silent: dict[str, str]) -> Product:
     """A table; catalogs that did not answer stand in `silent`, with why, and are not asked again."""
     from hipslake.tables.opening import open_table
 
@@ -85,26 +85,29 @@ def _table(folder: SpecFolder, path: Path, warehouse: str, silent: dict[str, str
 
 def cubes(warehouse: str) -> Iterator[Product]:
     """The cubes of a warehouse."""
-    from hipslake.api.cube import Cube
-
     storage = Storage.at(warehouse)
     for entry in storage.list(CUBES):
         if not entry.is_dir:
             continue
-        name = shown(entry.path.rpartition("/")[2])
-        try:
-            metadata = Cube.open(storage.uri(entry.path)).metadata
-        except (HipslakeError, OSError, ValueError) as error:
-            yield Product(name=name, title=name, problem=shown(f"{type(error).__name__}: {error}"))
-            continue
-        seed = metadata.dataset(metadata.roles.seed)
-        yield Product(
-            name=name,
-            title=name,
-            description=f"{', '.join(metadata.names)} on {', '.join(metadata.roles.partition_columns)}",
-            version=str(metadata.version),
-            rows=seed.rows,
-            bytes=sum(each.bytes for each in metadata.datasets),
-            files=sum(each.files for each in metadata.datasets),
-            created=metadata.created,
-        )
+        yield cube_of(storage.uri(entry.path), shown(entry.path.rpartition("/")[2]))
+
+
+def cube_of(uri: str, name: str) -> Product:
+    """A cube; one that cannot be read says why."""
+    from hipslake.api.cube import Cube
+
+    try:
+        metadata = Cube.open(uri).metadata
+    except (HipslakeError, OSError, ValueError) as error:
+        return Product(name=name, title=name, problem=shown(f"{type(error).__name__}: {error}"))
+    seed = metadata.dataset(metadata.roles.seed)
+    return Product(
+        name=name,
+        title=name,
+        description=f"{', '.join(metadata.names)} on {', '.join(metadata.roles.partition_columns)}",
+        version=str(metadata.version),
+        rows=seed.rows,
+        bytes=sum(each.bytes for each in metadata.datasets),
+        files=sum(each.files for each in metadata.datasets),
+        created=metadata.created,
+    )
