@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from hipslake.api.catalog import Catalog
     from hipslake.api.clustering import cluster
     from hipslake.api.cube import Cube
+    from hipslake.api.hips_making import make_hips
     from hipslake.api.ingesting import ingest
     from hipslake.api.publishing import publish
     from hipslake.api.table import Table
     from hipslake.predicates.conditions import C
 
-__all__ = ["C", "Catalog", "Cube", "Table", "__version__", "cluster", "ingest", "publish"]
+__all__ = ["C", "Catalog", "Cube", "Table", "__version__", "cluster", "ingest", "make_hips", "publish"]
 
 
 def __getattr__(name: str) -> Any:
@@ -43,6 +44,10 @@ def __getattr__(name: str) -> Any:
         from hipslake.api.ingesting import ingest
 
         return ingest
+    if name == "make_hips":
+        from hipslake.api.hips_making import make_hips
+
+        return make_hips
     if name == "publish":
         from hipslake.api.publishing import publish
 

@@ -95,8 +95,9 @@ def run(request: HipsRequest, engine: Engine) -> HipsReport:
         if made is None:
             place = target.uri(folder_name(source.catalog.version, request.run_uri))
             folder = NewFolder(place, request.run_uri, manifest=HIPS_MANIFEST)
+            files = folder.begin()  # before the block: what fails here may be another's
             try:
-                made = _make(source, folder, engine, phases)
+                made = _make(source, folder, files, engine, phases)
             except BaseException:
                 folder.give_up()
                 raise
@@ -143,10 +144,11 @@ def _is_asked_for(made: HipsFolder, source: HipsSource) -> bool:
     return (made.version, made.options) == (source.catalog.version, options_of(source.request))
 
 
-def _make(source: HipsSource, folder: NewFolder, engine: Engine, phases: Phases) -> HipsFolder:
-    """Write the files of a HiPS; return what its manifest says."""
+def _make(
+    source: HipsSource, folder: NewFolder, target: Storage, engine: Engine, phases: Phases
+) -> HipsFolder:
+    """Write the files of a HiPS, and finish its folder; return what its manifest says."""
     request, scratch = source.request, source.request.folder.storage
-    target = folder.begin()
     scratch.delete_tree(WORK)
     stretches = _stretches(source, request.task_bytes)
     (start, stop), tasks = source.spans, len(stretches)
