@@ -22,13 +22,14 @@ _IMAGE = """
 ([count, seed]) => {
   const { sky } = document.querySelector(".map");
   const { values, width, height } = sky.raster;
+  const { shrunk } = sky.picture; // pixels of the screen for each of the image
   const found = [];
   let state = seed;
   const next = (most) => (state = (state * 48271) % 2147483647) % most;
   for (let at = 0; at < count; at++) {
     const [x, y] = [next(Math.floor(width)), next(Math.floor(height))];
     const around = [[0.5, 0.5], [-0.1, -0.1], [1.1, -0.1], [-0.1, 1.1], [1.1, 1.1]];
-    const places = around.map(([right, down]) => sky.pickAt(x + right, y + down));
+    const places = around.map(([right, down]) => sky.pickAt(shrunk * (x + right), shrunk * (y + down)));
     if (places.every((place) => place)) {
       found.push([...places.flatMap(({ ra, dec }) => [ra, dec]), values[y * Math.ceil(width) + x]]);
     }

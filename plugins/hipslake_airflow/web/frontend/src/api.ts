@@ -188,7 +188,6 @@ export interface Rows {
   why: "limit" | "time" | "bytes" | null;
   total: number | null;
   estimate: number | null;
-  seconds: number;
 }
 
 export interface RowsAsked {

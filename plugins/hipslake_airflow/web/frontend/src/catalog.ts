@@ -23,7 +23,7 @@ const DONE_BY: [string, string][] = [
   ["ingest", "Ingest"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["export", "Export"], ["rollback", "Roll back"],
   ["compact", "Compact"], ["vacuum", "Vacuum"], ["margin", "Margin"], ["index", "Index"], ["verify", "Verify"], ["repair", "Repair"],
 ];
-const CLOSE = 4000; // zoom at which a row that was found is looked at, at least
+const CLOSE = 800; // zoom at which a row that was found is looked at, at least
 
 export async function showCatalog(host: HTMLElement, name: string, version: number | null): Promise<void> {
   const page = new CatalogPage(await server.catalog(name, version));

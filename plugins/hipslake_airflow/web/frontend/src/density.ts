@@ -47,6 +47,7 @@ const PIXELS_WIDE = 1.5; // pixels of the screen that a count is wide, at least
 const ENOUGH = 4; // rows that a filled pixel holds in the mean, unless it is coarsened this much
 const COARSENED = 3;
 const BLOCK = 16;
+const PROBED = 8; // pixels of the screen for each of the small image
 const NONE: Piece = { counts: new Uint32Array(1), shift: 31, left: 0, top: 0, side: 1, perArea: 0 };
 
 export class Density {
@@ -88,16 +89,29 @@ export class Density {
 
   // The image on the screen; tiles that it lacks are asked for, and `onTile` tells of each that came.
   raster(plane: Plane, view: View, pixelsPerRadian: number): Raster {
-    const wanted = this.orderFor(pixelsPerRadian);
+    const order = this.coarsened(this.orderFor(pixelsPerRadian), plane, view, pixelsPerRadian);
     const missing = new Set<string>();
-    let made = this.rasterAt(wanted, plane, view, pixelsPerRadian, missing);
-    for (let up = 1; up <= COARSENED && made.filled && made.counted / made.filled < ENOUGH && wanted - up >= 0; up++) {
-      made = this.rasterAt(wanted - up, plane, view, pixelsPerRadian, new Set());
-    }
+    const { values, rows } = this.rasterAt(order, plane, view, pixelsPerRadian, missing);
     for (const key of [...missing].slice(0, MOST_ASKED)) void this.fetch(key);
-    const { values } = made;
     const [least, most] = range(values);
-    return { width: view.width, height: view.height, values, least, most, rows: made.rows };
+    return { width: view.width, height: view.height, values, least, most, rows };
+  }
+
+  // A lower order where filled pixels hold few rows: found on an image that is much smaller.
+  private coarsened(wanted: number, plane: Plane, view: View, pixelsPerRadian: number): number {
+    const small: View = {
+      width: view.width / PROBED,
+      height: view.height / PROBED,
+      toScreen: (x, y) => view.toScreen(x, y).map((part) => part / PROBED) as [number, number],
+      toPlane: (x, y) => view.toPlane(PROBED * x, PROBED * y),
+    };
+    let order = wanted;
+    while (order > 0 && order > wanted - COARSENED) {
+      const { filled, counted } = this.rasterAt(order, plane, small, pixelsPerRadian / PROBED, new Set());
+      if (!filled || counted / filled >= ENOUGH) break;
+      order--;
+    }
+    return order;
   }
 
   private async fetch(key: string): Promise<void> {

@@ -328,7 +328,7 @@ export class MapPanel {
   private rested(): void {
     const at = this.sky.looksAt;
     const digits = at ? Math.max(2, Math.ceil(Math.log10(at.zoom)) + 2) : 0;
-    this.noted({ at: at && at.zoom > 1.001 ? `${at.ra.toFixed(digits)},${at.dec.toFixed(digits)},${Number(at.zoom.toPrecision(5))}` : null });
+    if (this.density || this.colour !== "image") this.noted({ at: at && at.zoom > 1.001 ? `${at.ra.toFixed(digits)},${at.dec.toFixed(digits)},${Number(at.zoom.toPrecision(5))}` : null });
     clearTimeout(this.waiting);
     this.waiting = window.setTimeout(() => {
       if (this.looking.now.follows) this.looking.set({ region: regionInSight(this.sky) });

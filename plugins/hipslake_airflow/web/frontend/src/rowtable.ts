@@ -2,7 +2,7 @@
 import { openForm } from "./trigger";
 import { downloadPath, Refused, server, type Catalog, type DataColumn, type Rows } from "./api";
 import { button, choice, h, problem, replace } from "./dom";
-import { count, seconds } from "./format";
+import { count } from "./format";
 import type { Looking } from "./scope";
 import { isNumeric, shown } from "./values";
 
@@ -159,9 +159,8 @@ export class RowTable {
 }
 
 function told(rows: Rows): string {
-  const took = seconds(rows.seconds);
-  if (!rows.truncated) return `${count(rows.rows)} row${rows.rows === 1 ? "" : "s"}, in ${took}`;
+  if (!rows.truncated) return `${count(rows.rows)} row${rows.rows === 1 ? "" : "s"}`;
   const all = rows.total !== null ? `of ${count(rows.total)}` : rows.estimate !== null ? `of about ${count(rows.estimate)}` : "of more";
   const why = rows.why === "time" ? "; the time for looking was over" : rows.why === "bytes" ? "; more bytes than are read for a page" : "";
-  return `${count(rows.rows)} ${all} rows${why}, in ${took}`;
+  return `${count(rows.rows)} ${all} rows${why}`;
 }

@@ -98,6 +98,7 @@ const MOST_TILES = 48;
 const SETTLE = 90; // milliseconds
 const ZOOM_MOST = 2_000_000;
 const IMAGE_COLOURS = 192;
+const SLOW = 200; // milliseconds that a picture may take before it is made of fewer pixels
 const NEAR = 9; // pixels from a point within which the pointer is on it
 
 export class SkyMap {
@@ -218,6 +219,7 @@ export class SkyMap {
     if (this.paintsImage) this.paintImage();
     else this.recolour();
     this.rebuild();
+    this.onRest();
   }
 
   showBorders(shown: boolean): void {
@@ -484,6 +486,7 @@ export class SkyMap {
   }
 
   private repainting = 0;
+  private slowness = 0; // milliseconds that a pixel of the last picture took
 
   private repaintSoon(): void {
     if (this.repainting) return;
@@ -493,7 +496,8 @@ export class SkyMap {
       this.picture = null;
       this.paintImage();
       this.draw();
-    }, 60);
+      this.onRest();
+    }, Math.max(60, 2 * this.slowness * this.width * this.height));
   }
 
   // Makes the picture of the density for where the map is by now.
@@ -501,9 +505,12 @@ export class SkyMap {
     if (!this.paintsImage || !this.density || !this.width) return;
     const there = this.picture?.transform;
     if (there && there.k === this.transform.k && there.x === this.transform.x && there.y === this.transform.y) return;
-    this.raster = this.density.raster(this.plane, this.view(), this.pixelsPerRadian);
+    const began = performance.now();
+    const shrunk = this.slowness * this.width * this.height > SLOW ? 2 : 1;
+    this.raster = this.density.raster(this.plane, this.shrunkView(this.transform, shrunk), this.pixelsPerRadian / shrunk);
+    this.slowness = (performance.now() - began) / (this.raster.width * this.raster.height);
     this.scale = logarithmicScale(this.raster.least, this.raster.most, IMAGE_COLOURS);
-    this.picture = { canvas: this.painted(this.raster, this.scale), transform: this.transform, shrunk: 1 };
+    this.picture = { canvas: this.painted(this.raster, this.scale), transform: this.transform, shrunk };
     this.onScale(this.scale);
     if (this.transform.k === 1) this.wholePicture = this.picture;
     else this.wholePicture ??= this.paintWhole();
@@ -512,15 +519,23 @@ export class SkyMap {
   // All of the sky, at half its size: what shows at the edges while the map is moved.
   private paintWhole(): Picture {
     const shrunk = 2;
-    const view: View = {
-      width: this.width / shrunk,
-      height: this.height / shrunk,
-      toScreen: (x, y) => this.unzoomed(x, y).map((part) => part / shrunk) as [number, number],
-      toPlane: (x, y) => [(shrunk * x - this.width / 2) / this.fit, (shrunk * y - this.height / 2) / this.fit],
-    };
+    const view = this.shrunkView(zoomIdentity, shrunk);
     const raster = this.density!.raster(this.plane, view, (SCALE * this.fit) / shrunk);
     const scale = logarithmicScale(raster.least, raster.most, IMAGE_COLOURS);
     return { canvas: this.painted(raster, scale), transform: zoomIdentity, shrunk };
+  }
+
+  // What is seen under a transform, with fewer pixels.
+  private shrunkView(transform: ZoomTransform, shrunk: number): View {
+    return {
+      width: this.width / shrunk,
+      height: this.height / shrunk,
+      toScreen: (x, y) => transform.apply(this.unzoomed(x, y)).map((part) => part / shrunk) as [number, number],
+      toPlane: (x, y) => {
+        const [px, py] = transform.invert([shrunk * x, shrunk * y]);
+        return [(px - this.width / 2) / this.fit, (py - this.height / 2) / this.fit];
+      },
+    };
   }
 
   private painted({ width, height, values }: Raster, scale: ColourScale): HTMLCanvasElement {
@@ -862,8 +877,8 @@ export class SkyMap {
     pen.restore();
     if (picture) {
       const larger = this.carryOver(pen, picture.transform);
-      pen.imageSmoothingEnabled = larger !== 1 || ratio() !== 1;
-      pen.drawImage(picture.canvas, 0, 0);
+      pen.imageSmoothingEnabled = larger * picture.shrunk !== 1 || ratio() !== 1;
+      pen.drawImage(picture.canvas, 0, 0, picture.canvas.width * picture.shrunk, picture.canvas.height * picture.shrunk);
       pen.imageSmoothingEnabled = true;
     }
     pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
