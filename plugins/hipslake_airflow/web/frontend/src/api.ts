@@ -119,8 +119,6 @@ export interface Version {
   rows_added: number | null;
   bytes_added: number | null;
   increments_added: Increment[];
-  margins_added?: string[];
-  indices_added?: string[];
 }
 
 export interface FilesChanged {
@@ -268,20 +266,12 @@ export interface Answer {
   truncated: boolean;
 }
 
-export interface Moment {
-  version: number;
-  created: string;
-  kind: string | null;
-  rows: number;
-  bytes: number;
-  rows_added: number | null;
-  rows_in: number | null;
-  rows_out: number | null;
-  night: string | null;
-  increments: { ordinal: number; key: string | null; end: string | null; rows: number; replaces: boolean }[];
-  margins_added: string[];
-  indices_added: string[];
-  restored: number | null;
+// A version in the timeline.
+export interface Moment extends Version {
+  nights: string[];
+  replaced: string[]; // those of the nights that had come before
+  indices: string[]; // that came with it
+  margins: number[]; // radii in arcseconds of those that came with it
 }
 
 export interface NightRun {
@@ -297,7 +287,7 @@ export interface Night {
   start: string;
   end: string;
   label: string;
-  state: "in" | "late" | "failed" | "empty" | "missing" | "replaced" | "running" | "queued" | "skipped";
+  state: "in" | "replaced" | "empty" | "failed" | "running" | "late" | "due" | "missing";
   rows: number | null;
   rejected: number | null;
   ordinal: number | null;
@@ -310,7 +300,7 @@ export interface Timeline {
   versions: Moment[];
   nights: Night[];
   schedule: string | null;
-  last_error: { dag_id: string; run_id: string; when: string; task: string | null; error: string | null } | null;
+  last_error: NightRun | null;
 }
 
 export interface Matches {
@@ -427,8 +417,6 @@ export const server = {
   cubes: (): Promise<Product[]> => get("cubes"),
   catalog: (name: string, version: number | null): Promise<Catalog> =>
     get(version === null ? at(name) : `${at(name)}?version=${version}`),
-  versions: (name: string, before: number | null): Promise<Version[]> =>
-    get(`${at(name)}/versions${before === null ? "" : `?before=${before}`}`),
   diff: (name: string, old: number, now: number): Promise<Diff> => get(`${at(name)}/diff?old=${old}&new=${now}`),
   runs: (name: string): Promise<Run[]> => get(`${at(name)}/runs`),
   reports: (run: Run): Promise<Step[]> =>

@@ -1,6 +1,6 @@
 // One catalog: its map, what is found and chosen on it, and its rows, columns, versions, nights, runs and lineage.
 import { address, follow, runPath, sharedAddress } from "./airflow";
-import { server, type Answer, type Catalog, type Diff, type FilesChanged, type Increment, type Timeline, type Version } from "./api";
+import { server, type Answer, type Catalog, type Diff, type FilesChanged, type Increment, type Moment, type Timeline } from "./api";
 import { button, fill, h, looking as wait, problem, replace, table } from "./dom";
 import { bytes, count, moment, plural, signed } from "./format";
 import { lineageOf } from "./lineage";
@@ -238,7 +238,7 @@ class CatalogPage {
     note({ tab: tab === "Versions" ? null : tab.toLowerCase().replace(" ", "-") });
     const { catalog } = this;
     const makers: Record<Tab, () => Promise<HTMLElement> | HTMLElement> = {
-      Versions: () => versions(catalog, this.map),
+      Versions: () => versions(catalog, this.map, this.timeline),
       Rows: () => {
         setTimeout(() => void this.rows.load());
         return this.rows.element;
@@ -260,8 +260,8 @@ class CatalogPage {
     const timeline = await this.timeline;
     const last = timeline.last_error;
     return h("div", {},
-      last ? h("p", { class: "problem" }, "Last error, ", h("a", { href: address(runPath(last.dag_id, last.run_id)), click: follow }, moment(last.when)),
-        last.task ? ` in ${last.task}` : "", last.error ? `: ${last.error}` : "") : null,
+      last ? h("p", { class: "bad" }, "Last error, ", h("a", { href: address(runPath(last.dag_id, last.run_id)), click: follow }, moment(last.start ?? last.end)),
+        last.error ? `: ${last.error}` : "") : null,
       calendar(this.catalog, timeline, (night) => {
         void this.map.showNight(String(night.ordinal)).catch((error: Error) => this.body.prepend(problem(error)));
         this.map.element.scrollIntoView({ block: "nearest", behavior: "smooth" });
@@ -269,18 +269,21 @@ class CatalogPage {
   }
 }
 
-async function versions(catalog: Catalog, map: MapPanel): Promise<HTMLElement> {
-  const found = await server.versions(catalog.name, null);
+async function versions(catalog: Catalog, map: MapPanel, timeline: Promise<Timeline>): Promise<HTMLElement> {
+  const found = (await timeline).versions.slice();
   const list = h("div", {});
   const out = h("div", { class: "diff", "aria-live": "polite" });
   const more = button("Older versions", () => void older());
   const compare = (old: number, now: number): void => void openDiff(out, catalog, map, old, now);
+  let all = found.length < 200;
   const draw = (): void => {
     replace(list, versionTable(catalog, found, compare));
-    more.hidden = !found.length || found.length % 20 !== 0 || found[found.length - 1].version === 1;
+    more.hidden = all;
   };
   const older = async (): Promise<void> => {
-    found.push(...(await server.versions(catalog.name, found[found.length - 1].version)));
+    const further = await server.timeline(catalog.name, found[found.length - 1].version);
+    found.push(...further.versions);
+    all = !further.versions.length;
     draw();
   };
   draw();
@@ -304,13 +307,13 @@ function comparer(numbers: number[], compare: (old: number, now: number) => void
   }, oldLabel, nowLabel, h("button", { type: "submit" }, "Compare"));
 }
 
-function versionTable(catalog: Catalog, found: Version[], compare: (old: number, now: number) => void): HTMLElement {
+function versionTable(catalog: Catalog, found: Moment[], compare: (old: number, now: number) => void): HTMLElement {
   const numbers = new Set(found.map(({ version }) => version));
   const heads = ["Version", "Published", "What it is", "Rows added", "Bytes added", "Rows", "Files", "Write", ""];
   return table("Versions, newest first", heads, found.map((each) => [
     h("a", { href: link([catalog.name], { version: each.version }) }, String(each.version)),
     since(each.created),
-    what(each),
+    momentWords(each),
     signed(each.rows_added, count),
     signed(each.bytes_added, bytes),
     count(each.rows),
@@ -320,18 +323,6 @@ function versionTable(catalog: Catalog, found: Version[], compare: (old: number,
       ? button("Diff", () => compare(each.parent!, each.version), { "aria-label": `What version ${each.version} changed` })
       : null,
   ]), [0, 3, 4, 5, 6]);
-}
-
-// What a version is: the night that it brought, the margin, or else what was done.
-function what(version: Version): string {
-  const { increments_added: increments, restored } = version;
-  if (restored !== null) return `rolled back to version ${restored}`;
-  const nights = increments.slice(0, 3).map(nightName).join(", ") + (increments.length > 3 ? ` and ${increments.length - 3} more` : "");
-  if (increments.length && increments.some(({ key }) => key !== null)) return `${version.kind === "first" ? "first" : version.kind ?? "written"}: ${plural(increments.length, "night")}, ${nights}`;
-  return momentWords({
-    kind: version.kind, restored, night: null, increments: [], rows_added: version.rows_added,
-    margins_added: version.margins_added ?? [], indices_added: version.indices_added ?? [],
-  });
 }
 
 async function openDiff(out: HTMLElement, catalog: Catalog, map: MapPanel, old: number, now: number): Promise<void> {

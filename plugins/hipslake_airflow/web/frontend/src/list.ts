@@ -166,7 +166,7 @@ export function failure(failed: Failure | null | undefined, last: Run | null): H
   return h("span", { class: "about failure" },
     itself ? null : h("a", { class: "state failed", href: address(runPath(failed.dag_id, failed.run_id)), click: follow, title: failed.run_id }, "failed"),
     itself ? null : h("span", { class: "quiet" }, ` ${failed.dag_id} `, since(failed.run_after)),
-    failed.error ? h("span", { class: "problem clip", title: failed.error }, ` ${failed.error}`) : null);
+    failed.error ? h("span", { class: "bad clip", title: failed.error }, ` ${failed.error}`) : null);
 }
 
 export function state(run: Run): HTMLElement {

@@ -497,7 +497,7 @@ export class SkyMap {
       this.paintImage();
       this.draw();
       this.onRest();
-    }, Math.max(60, 2 * this.slowness * this.width * this.height));
+    }, Math.min(400, Math.max(60, this.slowness * this.width * this.height)));
   }
 
   // Makes the picture of the density for where the map is by now.

@@ -2,12 +2,12 @@
 import { address, follow, runPath } from "./airflow";
 import { type Catalog, type Moment, type Night, type Timeline } from "./api";
 import { button, h, replace } from "./dom";
-import { count, moment, plural, signed } from "./format";
+import { count, moment, plural } from "./format";
 import { link } from "./route";
 
 const STATES: [Night["state"], string][] = [
-  ["in", "in"], ["replaced", "in, and replaced later"], ["late", "late"], ["running", "running"], ["queued", "waiting"],
-  ["empty", "empty"], ["skipped", "skipped"], ["failed", "failed"], ["missing", "missing"],
+  ["in", "in"], ["replaced", "in, and replaced since"], ["empty", "empty"], ["running", "running"], ["due", "due"], ["late", "late"],
+  ["failed", "failed"], ["missing", "missing"],
 ];
 const DAY = 86_400_000;
 const WEEKDAYS = ["Mon", "", "Wed", "", "Fri", "", "Sun"];
@@ -45,19 +45,18 @@ export function slider(catalog: Catalog, timeline: Timeline, show: (version: num
     button("▶", () => step(1), { "aria-label": "The next version" }), said);
 }
 
-// What a version is, in a few words.
-export function momentWords(version: Pick<Moment, "kind" | "restored" | "night" | "increments" | "margins_added" | "indices_added" | "rows_added">): string {
-  if (version.restored !== null) return `rolled back to version ${version.restored}`;
-  const { increments } = version;
-  const nights = increments.slice(0, 3).map(nightName).join(", ") + (increments.length > 3 ? ` and ${increments.length - 3} more` : "");
-  const night = nights || (version.night ? version.night.slice(0, 10) : "");
-  const again = increments.some(({ replaces }) => replaces) ? " again" : "";
-  if (night) return `night ${night}${again}, ${signed(version.rows_added, count)} rows`;
-  const more = [
-    ...version.margins_added.map((name) => `margin ${name}`), ...version.indices_added.map((name) => `index of ${name}`),
-  ];
-  if (more.length) return `with ${more.join(", ")}`;
-  return version.kind ?? "its parent was vacuumed";
+// What a version is, in a few words: the nights that it brought, a margin, an index, or else what was done.
+export function momentWords({ kind, restored, nights, replaced, margins, indices, increments_added: increments }: Moment): string {
+  if (restored !== null) return `rolled back to version ${restored}`;
+  const named = nights.length ? nights : increments.filter(({ key }) => key !== null).map(nightName);
+  const words: string[] = [];
+  if (named.length) {
+    const some = named.slice(0, 3).map((night) => `${night.slice(0, 16).replace("T", " ").replace(" 00:00", "")}${replaced.includes(night) ? " again" : ""}`);
+    words.push(`${named.length === 1 ? "night" : "nights"} ${some.join(", ")}${named.length > 3 ? ` and ${named.length - 3} more` : ""}`);
+  }
+  else words.push(...margins.map((radius) => `margin of ${radius}″`), ...indices.map((column) => `index of ${column}`)); // a night has its own
+  if (!words.length) return kind ?? "its parent was vacuumed";
+  return kind === "first" ? `first: ${words.join(", ")}` : words.join(", ");
 }
 
 export function nightName(each: { key: string | null; ordinal: number }): string {
@@ -82,7 +81,7 @@ export function calendar(catalog: Catalog, timeline: Timeline, onMap: (night: Ni
   const missing = nights.filter(({ state }) => state === "missing" || state === "failed");
   return h("div", {},
     timeline.schedule ? h("p", { class: "quiet" }, `Schedule: ${timeline.schedule}`) : null,
-    missing.length ? h("p", {}, h("strong", { class: "problem" }, `${plural(missing.length, "night")} to look at: `),
+    missing.length ? h("p", {}, h("strong", { class: "bad" }, `${plural(missing.length, "night")} to look at: `),
       missing.slice(0, 12).map((night, at) => [at ? ", " : "", button(night.label, () => show(night), { class: "plain" })]).flat(),
       missing.length > 12 ? ` and ${missing.length - 12} more` : "") : null,
     legend, daily(nights) ? weeks(nights, show) : listed(nights, show), detail);
@@ -140,7 +139,7 @@ function nightDetail(catalog: Catalog, night: Night, onMap: (night: Night) => vo
       night.version !== null ? h("a", { class: "button", href: link([catalog.name], { version: night.version }) }, `Version ${night.version} brought it`) : null),
     night.runs.length ? h("ul", {}, night.runs.map((run) => h("li", {},
       h("a", { class: `state ${run.state}`, href: address(runPath(run.dag_id, run.run_id)), click: follow }, run.state), " ",
-      h("code", {}, run.run_id), run.start ? ` ${moment(run.start)}` : "", run.error ? h("p", { class: "problem" }, run.error) : null)))
+      h("code", {}, run.run_id), run.start ? ` ${moment(run.start)}` : "", run.error ? h("p", { class: "bad" }, run.error) : null)))
       : h("p", { class: "quiet" }, "Airflow knows no run of it."));
 }
 
