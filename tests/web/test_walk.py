@@ -1,4 +1,4 @@
-"""A walk through the page in a browser: search, density, rows, a light curve, a file, a link, another version."""
+"""A walk through the page in a browser: search, density, rows, light curve, file, link, another version."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_search_density_rows_light_curve_download_link_and_another_version(
     page.get_by_role("button", name="Show", exact=True).first.click()
     page.locator(".rowtable[data-rows] tr[data-key]").first.wait_for()
     wanted = inside(CLUSTER, 0.2, 15)
-    page.wait_for_function("n => document.querySelectorAll('tr[data-key]').length === n", arg=min(100, len(wanted)))
+    page.wait_for_function(
+        "n => document.querySelectorAll('tr[data-key]').length === n", arg=min(100, len(wanted))
+    )
     with page.expect_download() as download:
         page.locator("button[data-format=parquet]").click()
     got = pq.read_table(io.BytesIO(Path(download.value.path()).read_bytes()))
@@ -126,7 +128,9 @@ def test_search_density_rows_light_curve_download_link_and_another_version(
     other.page.context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
     other.page.goto(link)
     other.page.locator(f".card.row th:text-is('id') + td:text-is('{WANTED}')").wait_for()
-    other.page.wait_for_function("n => document.querySelectorAll('tr[data-key]').length === n", arg=min(100, len(wanted)))
+    other.page.wait_for_function(
+        "n => document.querySelectorAll('tr[data-key]').length === n", arg=min(100, len(wanted))
+    )
     here, there = (each.evaluate("document.querySelector('.map').sky.looksAt") for each in (page, other.page))
     assert there == pytest.approx(here, rel=1e-4)
     other.page.context.close()

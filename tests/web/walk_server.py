@@ -99,12 +99,13 @@ def add_airflow_api(root: FastAPI, walk: Walk) -> None:
 
 def params_of(dag_id: str) -> dict[str, Any]:
     """The params of the DAGs that the walk triggers."""
+    from hipslake_airflow.params.catalog import rollback_params
     from hipslake_airflow.params.export import export_params
-    from hipslake_airflow.params.fields import version_field
 
     if dag_id == "catalog_export":
         return export_params(["nights", "objects"])
-    return {"version": version_field()} if dag_id.startswith("catalog_rollback") else {}
+    pipeline, _, name = dag_id.partition("__")
+    return rollback_params(name) if pipeline == "catalog_rollback" else {}
 
 
 def add_dags() -> None:
@@ -122,7 +123,12 @@ def add_dags() -> None:
         for dag_id in DAGS:
             session.merge(DagModel(dag_id=dag_id, bundle_name="dags-folder", is_stale=False, fileloc="x"))
         session.flush()
-        states = {0: DagRunState.SUCCESS, 1: DagRunState.SUCCESS, 2: DagRunState.FAILED, 3: DagRunState.SUCCESS}
+        states = {
+            0: DagRunState.SUCCESS,
+            1: DagRunState.SUCCESS,
+            2: DagRunState.FAILED,
+            3: DagRunState.SUCCESS,
+        }
         for number, state in states.items():
             start = FIRST + timedelta(days=number)
             session.add(

@@ -68,7 +68,7 @@ function bottom(dialog: HTMLDialogElement, dagId: string, go: HTMLElement | null
 function field(name: string, { schema, description }: Param, value: unknown, choices: string[] | null): Field {
   const types = [schema.type ?? "string"].flat();
   const mayBeNull = types.includes("null");
-  const kind = types.find((type) => type !== "null") ?? "string";
+  const kind = types.includes("integer") ? "integer" : (types.find((type) => type !== "null") ?? "string");
   const named = schema.title || name;
   const about = description || schema.description || "";
   const around = (input: HTMLElement): HTMLElement =>
