@@ -142,7 +142,7 @@ def test_search_density_rows_light_curve_download_link_and_another_version(
     page.locator("h1 .old", has_text="version 4").wait_for()
     page.locator(".map[data-painted='4']").wait_for()
     assert "version=4" in page.evaluate("location.hash")
-    old = Catalog.open(place / "warehouse" / "catalogs" / "nights").at_version(4)
+    old = Catalog.open(place / "warehouse" / "catalogs" / "nights", version=4)
     assert f"{old.metadata.total_rows:,}" in page.locator("dl.facts").first.inner_text()
     picture(sky, "version", theme)
 
@@ -169,9 +169,9 @@ def test_what_a_version_changed_is_told_apart_by_colours(sky: Sky, walk: Walk, t
 
 
 def test_pairs_of_a_match_are_joined_by_lines(sky: Sky, walk: Walk, theme: str) -> None:
-    page = opened(sky, walk, f"objects_x_nights?at={CLUSTER[0]},{CLUSTER[1]},1500&by=objects_mag")
+    page = opened(sky, walk, f"objects_x_nights?at={CLUSTER[0]},{CLUSTER[1]},1500&by=mag")
     drawn(page)
-    page.wait_for_function("document.querySelector('.map').sky.segments.length > 0")
+    page.wait_for_function("() => document.querySelector('.map').sky.segments.length > 0")
     picture(sky, "match", theme)
 
 
@@ -181,7 +181,7 @@ def test_columns_have_statistics(sky: Sky, walk: Walk, theme: str) -> None:
     page.locator(".besides svg rect.bar").first.wait_for()
     mag = objects_table()["mag"].to_numpy()
     assert page.locator(".besides svg rect.bar").count() == 40
-    assert f"{np.mean(mag):.2f}" in page.locator(".besides dl").inner_text()
+    assert f"{np.mean(mag):.6g}" in page.locator(".besides dl").inner_text()
     page.locator(".besides").scroll_into_view_if_needed()
     picture(sky, "columns", theme)
 
@@ -210,7 +210,7 @@ def test_the_form_of_an_export_is_filled_in_and_triggers_it(sky: Sky, walk: Walk
 def test_lineage_and_two_versions_side_by_side(sky: Sky, walk: Walk, theme: str) -> None:
     page = opened(sky, walk, "~lineage")
     page.locator("svg.lineage .node").first.wait_for()
-    names = page.locator("svg.lineage .named").all_inner_texts()
+    names = page.locator("svg.lineage .named").all_text_contents()
     assert {"objects", "nights", "objects_x_nights"} <= set(names)
     picture(sky, "lineage", theme)
     page = opened(sky, walk, "~compare?left=nights&left_version=1&right=nights")

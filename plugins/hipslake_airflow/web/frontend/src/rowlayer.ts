@@ -51,8 +51,7 @@ export class RowLayer {
         { region, filters, columns: first, limit: MOST_DRAWN, spread: true }, asked.signal);
       if (asked.signal.aborted) return;
       this.show(found);
-      const all = found.total ?? found.estimate;
-      this.onTold(found.truncated ? `${count(found.rows)} of ${found.total === null ? "about " : ""}${count(all)} rows drawn` : `${count(found.rows)} rows drawn`);
+      this.onTold(told(found));
       await this.drawMatches(region);
     } catch (error) {
       if (asked.signal.aborted) return;
@@ -149,6 +148,12 @@ export class RowLayer {
       this.matches = null;
     }
   }
+}
+
+function told({ rows, truncated, total, estimate }: Rows): string {
+  if (!truncated) return `${count(rows)} rows drawn`;
+  if (total !== null) return `${count(rows)} of ${count(total)} rows drawn`;
+  return estimate !== null && estimate > rows ? `${count(rows)} of about ${count(estimate)} rows drawn` : `${count(rows)} rows drawn, and there are more`;
 }
 
 // Values as numbers, and the range that most of them are in.

@@ -160,7 +160,7 @@ export class RowTable {
 
 function told(rows: Rows): string {
   if (!rows.truncated) return `${count(rows.rows)} row${rows.rows === 1 ? "" : "s"}`;
-  const all = rows.total !== null ? `of ${count(rows.total)}` : rows.estimate !== null ? `of about ${count(rows.estimate)}` : "of more";
+  const all = rows.total !== null ? `of ${count(rows.total)}` : rows.estimate !== null && rows.estimate > rows.rows ? `of about ${count(rows.estimate)}` : "of more";
   const why = rows.why === "time" ? "; the time for looking was over" : rows.why === "bytes" ? "; more bytes than are read for a page" : "";
   return `${count(rows.rows)} ${all} rows${why}`;
 }

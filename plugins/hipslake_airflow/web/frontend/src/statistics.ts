@@ -40,14 +40,14 @@ function line(catalog: Catalog, column: ColumnStatistics, show: () => void): HTM
       column.indexed ? h("span", { class: "badge" }, "indexed") : null,
       catalog.co_partitioned.includes(column.name) ? h("span", { class: "badge" }, "co-partitioned") : null,
       catalog.groups.length > 1 ? h("span", { class: "badge" }, column.group) : null),
-    h("td", {}, h("code", {}, column.type)), h("td", {}, column.unit ?? ""),
+    h("td", {}, h("code", { title: column.type }, clipped(column.type))), h("td", {}, column.unit ?? ""),
     h("td", { class: "number" }, column.min === null ? "–" : clipped(shown(column.min, column))),
     h("td", { class: "number" }, column.max === null ? "–" : clipped(shown(column.max, column))),
     h("td", { class: "number" }, count(column.nulls)), h("td", {}, column.ucd ?? ""),
     h("td", { class: "about" }, column.description ?? ""));
 }
 
-const clipped = (text: string): string => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
+const clipped = (text: string): string => (text.length > 26 ? `${text.slice(0, 25)}…` : text);
 
 async function distributionOf(catalog: Catalog, column: ColumnStatistics, looking: Looking): Promise<HTMLElement[]> {
   const here = looking.now.region || looking.now.filters;
