@@ -126,11 +126,32 @@ def test_the_diff_of_a_night_is_opened_and_the_theme_followed(sky: Sky, address:
     sky.keep(PICTURES / "airflow-diff-dark.png")
 
 
-def test_a_button_leads_the_whole_window_to_the_dag(sky: Sky, address: str) -> None:
+def test_the_page_stands_in_the_navigation_beside_dags(sky: Sky, address: str) -> None:
+    sky.page.goto(address)
+    sky.page.locator("[data-testid=nav-sidebar] a[href*='plugin/catalogs']").click()
+    sky.page.frame_locator("iframe").locator("a.name", has_text="gaia_dr3").wait_for()
+
+
+def test_a_form_triggers_the_dag_and_leads_the_whole_window_to_its_run(sky: Sky, address: str) -> None:
     frame = opened(sky, f"{address}/plugin/catalogs")
     frame.locator("a.name", has_text="stars").click()
-    frame.locator("nav.actions a", has_text="Roll back").click()
-    sky.page.wait_for_url(f"{address}/dags/catalog_rollback__stars")
+    frame.locator("button[data-does=rollback]").click()
+    form = frame.locator("dialog form")
+    assert form.locator("select[name=version]").input_value() == "1"
+    form.get_by_role("button", name="Trigger").click()
+    form.locator("a", has_text="manual__").click()
+    sky.page.wait_for_url(lambda url: url.startswith(f"{address}/dags/catalog_rollback__stars/runs/manual__"))
+
+
+def test_the_address_of_the_window_is_that_of_what_is_shown(sky: Sky, address: str) -> None:
+    frame = opened(sky, f"{address}/plugin/catalogs/hipslake/catalogs#/gaia_dr3")
+    frame.locator("[data-ready='48']").wait_for()
+    frame.locator("[role=tab]", has_text="Columns").click()
+    sky.page.wait_for_url(lambda url: url.endswith("#/gaia_dr3?tab=columns"))
+    shown = sky.page.url
+    sky.page.goto("about:blank")
+    frame = opened(sky, shown)
+    frame.locator("[role=tab][aria-selected=true]", has_text="Columns").wait_for()
 
 
 def test_nothing_was_asked_elsewhere_and_nothing_failed(sky: Sky, address: str) -> None:

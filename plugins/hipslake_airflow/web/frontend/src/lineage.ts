@@ -6,7 +6,7 @@ import { link } from "./route";
 
 type Node = Lineage["nodes"][number];
 
-const [WIDE, HIGH, ACROSS, DOWN] = [210, 52, 290, 72];
+const [WIDE, HIGH, ACROSS, DOWN] = [210, 52, 350, 72];
 const KINDS: Record<Node["kind"], string> = { source: "source", catalog: "catalog", table: "table", cube: "cube", join: "join" };
 
 export async function showLineage(host: HTMLElement): Promise<void> {
