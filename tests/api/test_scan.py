@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.catalog import leaf_rows
+from hipslake.catalog.describe import describe_group
 from hipslake.errors import FilterError, RegionError, SchemaMismatchError, SpecError, VerificationError
 from hipslake.sphere.regions import Cone
 from hipslake.storage.folder import Storage
@@ -139,10 +140,10 @@ def test_samples_of_a_filter_and_region_are_uniform_over_what_passes(
     rows = catalog.read(["id"], filters=filters, region=region)["id"].to_pylist()
     assert 100 < len(rows) < 2000
     times = dict.fromkeys(rows, 0)
-    for seed in range(50):
+    for seed in range(30):
         for number in catalog.sample(40, seed, ["id"], filters, region)["id"].to_pylist():
             times[number] += 1
-    expected = 50 * 40 / len(rows)
+    expected = 30 * 40 / len(rows)
     spread = sum((count - expected) ** 2 for count in times.values()) / expected
     assert abs(spread - len(rows)) < 6 * np.sqrt(2 * len(rows)), "chi-squared of uniform counts"
 
@@ -210,6 +211,29 @@ def test_rows_by_number_come_from_their_row_groups_alone(
         assert max(read) <= 60
     assert max(part.rows for part in parts) > 120
     assert len(parts) > 5
+
+
+@pytest.mark.parametrize("layout", ["hats", "hipscat, two groups"])
+def test_first_rows_of_many_leaves_need_the_first_sidecars_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str
+) -> None:
+    monkeypatch.setitem(describe_group.__kwdefaults__, "max_inline", 2)
+    published = publish_many_kinds(tmp_path, layout)
+    catalog = Catalog.open(published.storage.uri())
+    sidecars = catalog.metadata.groups[0].sidecars
+    assert sidecars
+    assert len(sidecars) > 8
+    for columns in (["id"], ["id", "mag"]):
+        rows = catalog.read(columns)
+        for n in (0, 1, 150, 400, 1000, 2400, 2500, 9000):
+            assert equal(catalog.head(n, columns), rows.slice(0, n))
+    part = catalog.read(["id"], filters="id > 4000", region="cone 180 10 80deg")
+    for n in (1, 100, part.num_rows, part.num_rows + 1):
+        assert equal(catalog.head(n, ["id"], "id > 4000", "cone 180 10 80deg"), part.slice(0, n))
+    for sidecar in sidecars[4:]:
+        published.storage.delete(sidecar.path)
+    assert equal(catalog.head(20, ["id"]), catalog.read(["id"], pixels=[(0, 0)]).slice(0, 20))
+    assert catalog.scan().count() == 2500
 
 
 def test_a_file_shorter_than_metadata_says_is_told(tmp_path: Path) -> None:

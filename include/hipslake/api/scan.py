@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -202,6 +202,8 @@ class Scan:
 
     def count(self) -> int:
         """How many rows there are. Leaves of which every row counts are not opened."""
+        if self.predicate is None and self.region is None and self.pixels is None:
+            return self.catalog.metadata.total_rows
         return sum(self._row_counts())
 
     def head(self, n: int = 10) -> pa.Table:
@@ -215,23 +217,35 @@ class Scan:
         _check_number(n)
         if not self.schema.names:
             return self.select([HEALPIX_COLUMN]).head(n).select([])
+        for beginning in self._beginnings():
+            found = beginning._first(n)
+            if found.num_rows == n:
+                return found
+        return self._first(n)
+
+    def _first(self, n: int) -> pa.Table:
+        """The first rows, of all leaves that may hold rows."""
         reader, parts = self.reading()
         found, left = [], n
-        if all(map(reader.takes_whole, parts)):
-            for part, before in zip(
-                parts, accumulate((part.rows for part in parts), initial=0), strict=False
-            ):
-                if before >= n:
-                    break
-                found.append(reader.read_rows(part, np.arange(min(part.rows, n - before))))
-        else:
-            for part in parts:
-                if not left:
-                    break
+        for part in parts:
+            if not left:
+                break
+            if reader.takes_whole(part) and part.rows > left:
+                table = reader.read_rows(part, np.arange(left))
+            else:
                 table = reader.read(part).slice(0, left)
-                found.append(table)
-                left -= table.num_rows
+            found.append(table)
+            left -= table.num_rows
         return pa.concat_tables([self.schema.empty_table(), *found])
+
+    def _beginnings(self) -> Iterator[Scan]:
+        """Longer and longer stretches of the curve, where leaves are so many that sidecars list them."""
+        group = self.catalog.metadata.group(next(iter(self.selection.columns)))
+        stops = [sidecar.stop for sidecar in group.sidecars or ()]
+        for number in itertools.takewhile(lambda each: each < len(stops), (4**power for power in range(16))):
+            stretch = Intervals.union([0], [stops[number - 1]])
+            near = stretch if self.pixels is None else self.pixels.common(stretch)
+            yield replace(self, pixels=near)
 
     def sample(self, n: int, seed: int = SEED) -> pa.Table:
         """Some rows by chance: every row is as likely, and none comes twice.
