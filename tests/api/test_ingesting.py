@@ -21,6 +21,7 @@ import yaml
 from astropy.io import fits
 from astropy.table import Table
 from astropy.time import Time
+from hipslake.api import given_rows
 from hipslake.api.given_rows import format_of, rows_of, stage
 from hipslake.api.ingesting import ingested
 from hipslake.api.run_interval import window_of_interval
@@ -29,6 +30,7 @@ from hipslake.errors import (
     EmptySourceError,
     HipslakeError,
     InputError,
+    ReservedColumnError,
     SchemaMismatchError,
     SourceNotFoundError,
     SpecError,
@@ -38,7 +40,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.api.published_files import data_files, folders, leaves
@@ -129,6 +131,16 @@ def test_rows_may_come_in_whatever_holds_them(
         again = hipslake.ingest(container(stars), spec=SPEC, warehouse=tmp_path, spark=False)
         assert again.version == first.version == 1, name
         assert "nothing to do" in caplog.text
+
+
+def test_a_part_of_another_catalog_is_rows_too(tmp_path: Path, stars: pa.Table) -> None:
+    whole = hipslake.ingest(stars, spec=SPEC, warehouse=tmp_path, spark=False)
+    part = whole.scan(columns=["id", "ra", "dec"], region="cone 80 30 2deg")
+    found = hipslake.ingest(part, spec=SPEC | {"name": "part"}, warehouse=tmp_path, spark=False)
+    assert 100 < found.metadata.total_rows < 1500
+    assert sorted(found.read(["id"])["id"].to_pylist()) == sorted(part.to_arrow()["id"].to_pylist())
+    with pytest.raises(ReservedColumnError, match="_healpix_29"):
+        hipslake.ingest(whole.scan(), spec=SPEC | {"name": "other"}, warehouse=tmp_path, spark=False)
 
 
 def test_what_is_no_data_is_refused(tmp_path: Path) -> None:
@@ -552,8 +564,13 @@ def test_what_is_no_interval_is_refused(interval: Any) -> None:
         window_of_interval(interval)
 
 
-@given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 50))
-def test_the_same_rows_are_staged_as_the_same_bytes(sizes: list[int], seed: int) -> None:
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 400), max_size=12), st.integers(1, 50), st.integers(9, 15))
+def test_the_same_rows_are_staged_as_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], seed: int, bits: int
+) -> None:
+    monkeypatch.setattr(given_rows, "_FILE_BYTES", 1 << bits)
+    monkeypatch.setattr(given_rows, "_MEASURED_ROWS", 64)
     rng = np.random.default_rng(seed)
     total = sum(sizes)
     rows = pa.table(
@@ -572,8 +589,23 @@ def test_the_same_rows_are_staged_as_the_same_bytes(sizes: list[int], seed: int)
     whole = stage(folder, rows.to_reader())
     cut = stage(folder, pa.RecordBatchReader.from_batches(rows.schema, batches), "other")
     assert whole.digest == cut.digest
-    found = pq.read_table(pa.BufferReader(folder.read("other/rows-000000.parquet")))
-    assert found.equals(rows.combine_chunks())
+    assert len(whole.uris) == len(cut.uris)
+    parts = [folder.read(f"other/rows-{number:06d}.parquet") for number in range(len(cut.uris))]
+    found = pa.concat_tables(pq.read_table(pa.BufferReader(part)) for part in parts)
+    assert found.combine_chunks().equals(rows.combine_chunks())
+    assert len(parts) == 1 or total > 64
+
+
+def test_many_small_batches_and_wide_rows_are_staged_in_bounded_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(given_rows, "_FILE_BYTES", 4 << 20)
+    wide = pa.table({f"c{number}": np.random.default_rng(number).normal(size=5000) for number in range(400)})
+    staged = stage(Storage.at(tmp_path), wide.to_reader(max_chunksize=3))
+    sizes = [Path(uri).stat().st_size for uri in staged.uris]
+    assert len(sizes) >= 4
+    assert max(sizes) < 6 << 20
+    assert sum(pq.read_metadata(uri).num_rows for uri in staged.uris) == 5000
 
 
 def test_rows_that_fail_while_they_are_read_are_our_error(tmp_path: Path) -> None:

@@ -84,6 +84,38 @@ def test_read_prints_the_rows_that_the_library_reads(
     assert lines == plain
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                [
+                    "--region",
+                    "--filter",
+                    "--columns",
+                    "--at",
+                    "--limit",
+                    "--count",
+                    "--json",
+                    "cone 1 2 3",
+                    "mag < 1",
+                ]
+            ),
+            st.text(max_size=12),
+        ),
+        max_size=6,
+    )
+)
+def test_whatever_is_typed_there_is_no_traceback(
+    command: Command, made_warehouse: Path, arguments: list[str]
+) -> None:
+    answer = command("read", made_warehouse / "catalogs" / SURVEY, *arguments)
+    assert answer.code in (0, 1, 2)
+    assert "Traceback" not in answer.err
+    assert "this is a bug" not in answer.err
+    assert (answer.err == "") is (answer.code == 0)
+
+
 @pytest.mark.parametrize("ending", ["parquet", "csv", "fits"])
 def test_read_writes_files(command: Command, warehouse: Path, tmp_path: Path, ending: str) -> None:
     place = tmp_path / f"bright.{ending}"

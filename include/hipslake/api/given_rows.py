@@ -20,7 +20,8 @@ GIVEN = "given"
 """Below the folder of a run: the rows that it was handed over."""
 
 _GROUP_ROWS = 1 << 18
-_FILE_BYTES = 128 << 20
+_FILE_BYTES = 128 << 20  # in memory
+_MEASURED_ROWS = 1024  # of which it is taken how many bytes a row has
 _ENDINGS: dict[str, Format] = {
     ".parquet": "parquet",
     ".parq": "parquet",
@@ -128,7 +129,7 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
 
 
 def stage(folder: Storage, rows: pa.RecordBatchReader, place: str = GIVEN) -> StagedRows:
-    """Write rows as Parquet files below the folder of a run, a few row groups in memory at a time.
+    """Write rows as Parquet files below the folder of a run, those of one file in memory at a time.
 
     The same rows give the same bytes, in whatever batches they come.
 
@@ -147,9 +148,9 @@ def stage(folder: Storage, rows: pa.RecordBatchReader, place: str = GIVEN) -> St
     """
     digest, uris = hashlib.sha256(), []
     try:
-        for number, table in enumerate(_files(rows)):
+        for number, (table, group) in enumerate(_files(rows)):
             sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="zstd", row_group_size=_GROUP_ROWS)
+            pq.write_table(table, sink, compression="zstd", row_group_size=group)
             content, path = sink.getvalue(), f"{place}/rows-{number:06d}.parquet"
             digest.update(hashlib.sha256(content).digest())
             folder.write(path, content, durable=False)
@@ -159,29 +160,34 @@ def stage(folder: Storage, rows: pa.RecordBatchReader, place: str = GIVEN) -> St
     return StagedRows(tuple(uris), digest.hexdigest())
 
 
-def _files(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """The rows in tables of about `_FILE_BYTES`; one without rows, if there are none."""
-    waiting: list[pa.Table] = []
-    for group in _groups(rows):
-        waiting.append(group)
-        if sum(each.nbytes for each in waiting) >= _FILE_BYTES:
-            yield pa.concat_tables(waiting)
-            waiting = []
-            continue
-    if waiting:
-        yield pa.concat_tables(waiting)
+def _files(rows: pa.RecordBatchReader) -> Iterator[tuple[pa.Table, int]]:
+    """The rows in tables of about `_FILE_BYTES`, each with how many are a row group; one, if there are none.
 
-
-def _groups(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """The rows in tables of `_GROUP_ROWS`, each column in one piece; the last one may be shorter."""
-    left, came = rows.schema.empty_table(), False
+    Where they are cut follows from the first rows alone: it is the same in whatever batches they come.
+    """
+    waiting: list[pa.RecordBatch] = []
+    count, group, most = 0, _GROUP_ROWS, None
     for batch in rows:
-        left = pa.concat_tables([left, pa.Table.from_batches([batch], rows.schema)])
-        while left.num_rows >= _GROUP_ROWS:
-            yield left.slice(0, _GROUP_ROWS).combine_chunks()
-            left, came = left.slice(_GROUP_ROWS), True
-    if left.num_rows or not came:
-        yield left.combine_chunks()
+        waiting.append(batch)
+        count += batch.num_rows
+        if most is None:
+            if count < _MEASURED_ROWS:
+                continue
+            most = max(int(_FILE_BYTES / _row_bytes(pa.Table.from_batches(waiting, rows.schema))), 1)
+            group = min(_GROUP_ROWS, most)
+        while count >= most:
+            table = pa.Table.from_batches(waiting, rows.schema)
+            yield table.slice(0, most).combine_chunks(), group
+            waiting, count = table.slice(most).to_batches(), count - most
+    if count or most is None:
+        yield pa.Table.from_batches(waiting, rows.schema).combine_chunks(), group
+
+
+def _row_bytes(table: pa.Table) -> float:
+    """How many bytes a row takes, by the first ones: plain in Parquet, which looks at nothing but values."""
+    first, sink = table.slice(0, _MEASURED_ROWS).combine_chunks(), pa.BufferOutputStream()
+    pq.write_table(first, sink, compression="none", use_dictionary=False)
+    return max(sink.tell() / first.num_rows, 1.0)
 
 
 def _of_astropy(table: Any) -> pa.Table:
