@@ -165,6 +165,24 @@ def test_links_share_the_bytes(local: Storage, tmp_path: Path) -> None:
     assert (tmp_path / "a").samefile(tmp_path / "b")
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_link_takes_the_place_of_what_stands_there_and_leaves_nothing_else(
+    local: Storage, tmp_path: Path, durable: bool
+) -> None:
+    local.write("a", b"new")
+    local.write("standing", b"old")
+    (tmp_path / "folder").mkdir()
+    for target in ("standing", "standing", "far/away/b"):
+        assert local.link("a", target, durable=durable)
+        assert (tmp_path / "a").samefile(tmp_path / target)
+    with pytest.raises(FileNotFoundError):
+        local.link("missing", "b", durable=durable)
+    with pytest.raises(StorageError):
+        local.link("a", "folder", durable=durable)
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert found == ["a", "far", "far/away", "far/away/b", "folder", "standing"]
+
+
 @pytest.mark.usefixtures("without_links")
 def test_without_links_a_link_is_a_copy(local: Storage) -> None:
     local.write("a", b"content")

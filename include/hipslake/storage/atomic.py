@@ -135,6 +135,10 @@ def create_by_claim(temporary: Path, path: Path) -> bool:
 
 def link(source: Path, target: Path, *, durable: bool) -> bool:
     """Give a file a second name, replacing what stands there; where links fail, copy it. True if linked."""
+    if _linked(source, target):  # nothing stands there: one call, where replacing takes five
+        if durable:
+            sync_folder(target.parent)
+        return True
     with _temporary(target, durable=durable) as temporary:
         try:
             os.link(source, temporary)
@@ -146,6 +150,15 @@ def link(source: Path, target: Path, *, durable: bool) -> bool:
         temporary.replace(target)
     if durable:
         sync_folder(target.parent)
+    return True
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """Whether a free name in a folder that exists was taken by a hard link."""
+    try:
+        os.link(source, target)
+    except OSError:  # what it was is met again, and told, by who goes on
+        return False
     return True
 
 

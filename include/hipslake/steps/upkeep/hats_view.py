@@ -8,7 +8,6 @@ older writes; here they get a second name in the newest write, where readers loo
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pyarrow as pa
@@ -26,12 +25,11 @@ from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinning
 
 log = logging.getLogger(__name__)
-
-_THREADS = 16
 
 
 def run(request: HatsViewRequest) -> HatsViewReport:
@@ -101,10 +99,9 @@ def _build_tree(
     for group in metadata.with_files:
         pairs = _elsewhere(metadata, group.table(catalog))
         made, progress = [], Progress("view", total=len(pairs), unit="files")
-        with ThreadPoolExecutor(_THREADS) as pool:
-            for one in pool.map(lambda pair: second_name(catalog, pair, unchanged), pairs):
-                made.append(one)
-                progress.tell(len(made))
+        for one in in_threads(catalog, lambda pair: second_name(catalog, pair, unchanged), pairs):
+            made.append(one)
+            progress.tell(len(made))
         linked += len(made)
         copied += made.count(False)
     _draw(catalog, metadata)
