@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -39,8 +40,10 @@ def page_of(dag_id: str) -> str:
     --------
     >>> page_of("catalog_ingest__gaia_dr3")
     '/dags/catalog_ingest__gaia_dr3/plugin/catalog'
+    >>> page_of("survey.catalog_ingest__gaia_dr3")
+    '/dags/survey.catalog_ingest__gaia_dr3/plugin/catalog'
     >>> page_of("iceberg_sink__gaia_dr3")
     '/plugin/catalogs'
     """
-    of_one = dag_id.startswith("catalog_") and "__" in dag_id
+    of_one = re.search(r"catalog_[a-z]+__", dag_id)
     return f"/dags/{dag_id}/plugin/catalog" if of_one else "/plugin/catalogs"

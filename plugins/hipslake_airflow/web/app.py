@@ -108,7 +108,7 @@ def _add_catalogs(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> No
     ) -> CatalogAnswer:
         newest, metadata, increments = await ask(lambda: _described(catalogs, name, version))
         does, ordered = await run_in_threadpool(_pipelines_of, name, reader)
-        made_by = {name: pipelines.ids(pipelines.MAKE_CATALOG, name)}
+        made_by = {name: queried(pipelines.owners, pipelines.MAKE_CATALOG, name)}
         fares = await fares_of(made_by, reader, ask, catalogs.warehouse)
         problems = await ask(specs.problems)
         uri = catalogs.uri(name)
@@ -163,8 +163,7 @@ def _add_catalogs(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> No
 def _add_runs(app: FastAPI, catalogs: CatalogStore) -> None:
     @app.get("/api/catalogs/{name}/runs", dependencies=[MAY_READ_CATALOG])
     def list_runs(name: Name, reader: ReaderDep) -> list[RunSummary]:
-        dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
-        allowed = [i for i in queried(pipelines.known, dag_ids) if reader.may_read_runs(i)]
+        allowed = [i for i in _dags_of(name) if reader.may_read_runs(i)]
         return queried(lambda session: runs_of(allowed, session, _MOST_RUNS))
 
     @app.get("/api/reports")
@@ -197,11 +196,17 @@ def _described(
 
 def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSummary]]:
     """The DAGs of a catalog that the reader may read, by what they do, and their last runs, newest first."""
-    dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
-    dags = [i for i in queried(pipelines.known, (*dag_ids, pipelines.EXPORT)) if reader.may_read(i)]
-    last = queried(last_runs, [i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)])
+    its = _dags_of(name)
+    export = queried(pipelines.form_beside, pipelines.EXPORT, its)
+    dags = [i for i in (*its, *([export] if export else [])) if reader.may_read(i)]
+    last = queried(last_runs, [i for i in dags if i != export and reader.may_read_runs(i)])
     ordered = sorted(last.values(), key=lambda run: run.run_after, reverse=True)
-    return {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}, ordered
+    return {pipelines.pipeline_of(i).partition("_")[2]: i for i in reversed(dags)}, ordered
+
+
+def _dags_of(name: str) -> tuple[str, ...]:
+    """The DAGs that make a catalog or keep it in shape."""
+    return queried(pipelines.found, (*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), [name])[name]
 
 
 def _file(name: str, media: str) -> Callable[[], FileResponse]:

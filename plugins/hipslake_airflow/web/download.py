@@ -65,7 +65,7 @@ def add_download(app: FastAPI, catalogs: CatalogStore) -> None:
                 "filters": filters or None,
                 "format": format.value,
             }
-            dag = await run_in_threadpool(_export_dag, reader)
+            dag = await run_in_threadpool(_export_dag, name, reader)
             return _refused(error, dag, conf)
 
 
@@ -110,9 +110,10 @@ def _pieces(table: pa.Table) -> list[pa.Table]:
     return [table] if table.num_rows else []
 
 
-def _export_dag(reader: Reader) -> str | None:
-    known = queried(pipelines.known, (pipelines.EXPORT,))
-    return pipelines.EXPORT if known and reader.may_read(pipelines.EXPORT) else None
+def _export_dag(name: str, reader: Reader) -> str | None:
+    made_by = queried(pipelines.owners, pipelines.MAKE_CATALOG, name)
+    found = queried(pipelines.form_beside, pipelines.EXPORT, made_by)
+    return found if found is not None and reader.may_read(found) else None
 
 
 def _refused(error: TooMuchError, dag: str | None, conf: dict[str, Any]) -> Response:

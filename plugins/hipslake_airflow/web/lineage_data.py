@@ -179,9 +179,14 @@ def _nodes(names: list[str], there: set[str], problems: dict[str, str], reader: 
             owners[f"{kind}:{name}"] = several
     allowed = reader.readable(dag_id for several in owners.values() for dag_id in several)
     seen = [(kind, name) for kind, name in made if not allowed.isdisjoint(owners[f"{kind}:{name}"])]
-    all_dags = {f"{kind}:{name}": pipelines.ids(_DAGS[kind], name) for kind, name in seen}
-    known = set(queried(pipelines.known, [each for several in all_dags.values() for each in several]))
-    readable = reader.readable(sorted(known))
+    all_dags = {
+        f"{kind}:{name}": several
+        for kind, made_by in _DAGS.items()
+        for name, several in queried(
+            pipelines.found, made_by, [name for of, name in seen if of == kind]
+        ).items()
+    }
+    readable = reader.readable(sorted({each for several in all_dags.values() for each in several}))
     for kind, name in seen:
         node = f"{kind}:{name}"
         dags = [each for each in all_dags[node] if each in readable]
@@ -192,7 +197,7 @@ def _nodes(names: list[str], there: set[str], problems: dict[str, str], reader: 
                     "kind": kind,
                     "name": name,
                     "title": name,
-                    "dags": [{"does": each.partition("__")[0], "dag_id": each} for each in dags],
+                    "dags": [{"does": pipelines.pipeline_of(each), "dag_id": each} for each in dags],
                     "published": kind == "catalog" and name in there,
                     "problem": problems.get(node),
                 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from airflow.models.dag import DagModel
-from sqlalchemy import select
+from sqlalchemy import false, or_, select
 from sqlalchemy.orm import Session
 
 MAKE_CATALOG = ("catalog_ingest", "catalog_crossmatch", "catalog_equijoin")
@@ -25,15 +25,8 @@ KEEP_TABLE = ("table_compact", "table_vacuum")
 EXPORT = "catalog_export"
 
 
-def ids(pipelines: Iterable[str], name: str) -> tuple[str, ...]:
-    """The ids that the DAGs of some pipelines have for a name.
-
-    Examples
-    --------
-    >>> ids(MAKE_TABLE, "gaia_dr3")
-    ('iceberg_sink__gaia_dr3',)
-    """
-    return tuple(f"{pipeline}__{name}" for pipeline in pipelines)
+_ALL = (*MAKE_CATALOG, *KEEP_CATALOG, *MAKE_TABLE, *KEEP_TABLE, *MAKE_CUBE, *KEEP_CUBE, EXPORT)
+_FEW = 8  # names that a query asks for one by one
 
 
 def in_chunks(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
@@ -42,24 +35,75 @@ def in_chunks(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
         yield names[first : first + size]
 
 
-def known(dag_ids: Iterable[str], session: Session) -> tuple[str, ...]:
-    """Those of some DAGs that Airflow has, in the order given."""
-    asked = tuple(dag_ids)
-    found: set[str] = set()
-    for some in in_chunks(asked):
-        found.update(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(some))))
-    return tuple(dag_id for dag_id in asked if dag_id in found)
+def parts(dag_id: str) -> tuple[str, str, str] | None:
+    """The prefix, the pipeline, and the name of the spec in the id of a DAG; None where it is none of ours.
+
+    Examples
+    --------
+    >>> parts("catalog_ingest__gaia_dr3")
+    ('', 'catalog_ingest', 'gaia_dr3')
+    >>> parts("survey.catalog_export")
+    ('survey.', 'catalog_export', '')
+    """
+    head, _, name = dag_id.partition("__")
+    pipeline = next((each for each in _ALL if head.endswith(each)), None)
+    return None if pipeline is None else (head.removesuffix(pipeline), pipeline, name)
+
+
+def pipeline_of(dag_id: str) -> str:
+    """The pipeline in the id of a DAG of ours."""
+    found = parts(dag_id)
+    return "" if found is None else found[1]
+
+
+def found(pipelines: Sequence[str], names: Iterable[str], session: Session) -> dict[str, tuple[str, ...]]:
+    """The DAGs that Airflow has of some pipelines, with whatever prefix, by the name of their spec.
+
+    Those of a name are in the order of the pipelines.
+    """
+    asked: dict[str, list[str]] = {name: [] for name in names}
+    if len(asked) <= _FEW:
+        tails = (DagModel.dag_id.endswith(f"{p}__{n}", autoescape=True) for p in pipelines for n in asked)
+    else:
+        tails = (DagModel.dag_id.contains(f"{pipeline}__", autoescape=True) for pipeline in pipelines)
+    for dag_id in session.scalars(select(DagModel.dag_id).where(or_(false(), *tails))):
+        told = parts(dag_id)
+        if told is not None and told[1] in pipelines and told[2] in asked:
+            asked[told[2]].append(dag_id)
+    order = {pipeline: at for at, pipeline in enumerate(pipelines)}
+    return {
+        name: tuple(sorted(several, key=lambda dag_id: (order[pipeline_of(dag_id)], dag_id)))
+        for name, several in asked.items()
+    }
+
+
+def form_beside(form: str, dag_ids: Iterable[str], session: Session) -> str | None:
+    """The DAG of a form that has the prefix of one of some DAGs; None where Airflow has none.
+
+    Parameters
+    ----------
+    form : str
+        A pipeline whose DAG has a form and no spec, such as `catalog_export`.
+    dag_ids : iterable of str
+    session : Session
+    """
+    tail = DagModel.dag_id.endswith(form, autoescape=True)
+    there = {
+        told[0]: dag_id
+        for dag_id in session.scalars(select(DagModel.dag_id).where(tail))
+        if (told := parts(dag_id)) is not None and told[1:] == (form, "")
+    }
+    prefixes = [told[0] for dag_id in dag_ids if (told := parts(dag_id)) is not None]
+    return next((there[prefix] for prefix in prefixes if prefix in there), there.get(""))
 
 
 def all_owners(
     pipelines: tuple[str, ...], names: Iterable[str], session: Session
 ) -> dict[str, tuple[str, ...]]:
     """As `owners`, of many catalogs, tables or cubes by name."""
-    candidates = {name: ids(pipelines, name) for name in names}
-    there = set(known([each for several in candidates.values() for each in several], session))
     return {
-        name: tuple(each for each in several if each in there) or several[:1]
-        for name, several in candidates.items()
+        name: several or (f"{pipelines[0]}__{name}",)
+        for name, several in found(pipelines, names, session).items()
     }
 
 
@@ -69,5 +113,4 @@ def owners(pipelines: tuple[str, ...], name: str, session: Session) -> tuple[str
     Where Airflow has none of them (the spec was taken away, what it made still lies there), it is the id that
     the first pipeline would give, so that taking a spec away opens nothing.
     """
-    candidates = ids(pipelines, name)
-    return known(candidates, session) or candidates[:1]
+    return all_owners(pipelines, [name], session)[name]

@@ -22,7 +22,7 @@ function ofDag(): string | null | undefined {
   const dagId = new URLSearchParams(location.search).get("dag");
   if (dagId === null) return undefined;
   const [pipeline, ...name] = dagId.split("__");
-  return MAKERS.includes(pipeline) && name.length ? name.join("__") : null;
+  return MAKERS.some((maker) => pipeline.endsWith(maker)) && name.length ? name.join("__") : null;
 }
 
 async function show(): Promise<void> {
