@@ -39,7 +39,9 @@ from hipslake.errors import (
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.run import RunFolder
+from hipslake.steps.upkeep.old_runs import old_runs
 from hipslake.storage.folder import Storage
+from hipslake_airflow.web.catalog_store import CatalogStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -225,6 +227,19 @@ def test_the_dag_sees_what_was_published_as_its_own(tmp_path: Path, stars: pa.Ta
     found = ingested(None, spec=spec_file, warehouse=tmp_path / "there", spark=False)
     assert found.nothing_to_do
     assert found.catalog.versions() == [1]
+
+
+def test_the_page_shows_what_was_published_and_a_vacuum_finds_its_runs(
+    tmp_path: Path, stars: pa.Table
+) -> None:
+    found = ingested(stars, spec=SPEC, warehouse=tmp_path, spark=False)
+    store = CatalogStore(str(tmp_path))
+    assert store.names() == ["stars"]
+    assert [(each.version, each.rows) for each in store.history("stars", None, 9)] == [(1, 3000)]
+    run = found.run_uri.removeprefix(f"{tmp_path}/")
+    now = datetime.now(UTC)
+    assert old_runs(str(tmp_path), "stars", now - timedelta(days=1)) == []
+    assert old_runs(str(tmp_path), "stars", now + timedelta(days=1)) == [run]
 
 
 @pytest.mark.parametrize("mode", ["replace", "append"])
