@@ -312,7 +312,7 @@ def test_a_point_map_that_is_damaged_is_told(content: bytes) -> None:
 def test_a_frozen_join_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
     folder = RunFolder(str(tmp_path))
     folder.storage.write(FROZEN, content)
-    with pytest.raises(HipslakeError, match=r"frozen.json is not a FrozenCrossmatch"):
+    with pytest.raises(HipslakeError, match=r"frozen.json is not what this library version writes there"):
         frozen_join(folder)
 
 

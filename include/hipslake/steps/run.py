@@ -20,7 +20,7 @@ from pydantic import AwareDatetime, ValidationError
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import SpecError, StepError
 from hipslake.sources.source_file import SourceFile
-from hipslake.specs.base import Frozen
+from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.signing import signed, verified
@@ -253,8 +253,8 @@ def parse(model: type[Model], data: bytes, *, where: str) -> Model:
         return model.model_validate_json(data)
     except ValidationError as error:
         raise StepError(
-            f"{where} is not a {model.__name__} of this library version; "
-            f"clear the run from its first task to write it again: {error}"
+            f"{where} is not what this library version writes there ({first_mistake(error)}); "
+            "clear the run from its first task to write it again"
         ) from error
 
 
