@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +18,12 @@ from hipslake.errors import (
     RegionError,
     SchemaMismatchError,
     SpecError,
+    VerificationError,
     VersionNotFoundError,
 )
+from hipslake.steps.hips import hips_versions
 from hipslake.steps.hips import run as hips_run
+from hipslake.steps.hips.request import HipsReport
 from hipslake.steps.run import now_utc
 from hipslake.steps.upkeep.old_runs import old_runs
 from hipslake.storage.folder import Storage
@@ -135,6 +139,50 @@ def test_a_killed_run_is_taken_up_by_its_retry_and_swept_when_it_has_none(
     assert run(asked(warehouse, "later")).removed == (staged.name,)
     assert not staged.exists()
     assert len(read_hips(output / "current").rows) == 3000
+
+
+def test_pointers_never_name_what_another_run_takes_away(
+    warehouse: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While this run writes the list, another one publishes the same version and takes this one's away."""
+    made: list[HipsReport] = []
+    listing = hips_versions.hips_list
+
+    def meanwhile(fields: dict[str, str], service_url: str) -> str:
+        if not made:
+            made.append(HipsReport())
+            later = now_utc() + timedelta(hours=1)
+            made[0] = run(asked(warehouse, "second", order_by="mag", created=later))
+        return listing(fields, service_url)
+
+    monkeypatch.setattr(hips_versions, "hips_list", meanwhile)
+    first = run(asked(warehouse, "first"))
+    (second,) = made
+    assert second.removed == (Path(first.output).name,)
+    assert first.removed == ()
+    assert names(output) == sorted(["current", "hipslist", Path(second.output).name])
+    assert (output / "current").resolve() == Path(second.output)
+    assert read_properties(output / "hipslist")["hips_service_url"].endswith(Path(second.output).name)
+
+
+def test_what_others_deleted_is_told(warehouse: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = run(asked(warehouse, "a"))
+    (Path(made.output) / "properties").unlink()
+    with pytest.raises(VerificationError, match="has lost files; delete it, and run again"):
+        run(asked(warehouse, "b"))
+    shutil.rmtree(made.output)
+    assert not run(asked(warehouse, "c")).unchanged  # the link and the list of ours led to nothing
+    monkeypatch.setattr(hips_versions, "finished_hips", lambda target: [])
+    with pytest.raises(NotWritableError, match="was deleted while it was published"):
+        run(asked(warehouse, "d", order_by="mag"))
+
+
+def test_a_missing_leaf_is_told_and_nothing_is_left(root: Path, warehouse: Path, output: Path) -> None:
+    leaf = next((root / "current").resolve().rglob("Npix=*.parquet"))
+    leaf.unlink()
+    with pytest.raises(VerificationError, match=leaf.name):
+        run(asked(warehouse))
+    assert not [path for path in output.rglob("*") if path.is_file()]
 
 
 def test_a_vacuum_does_not_take_a_version_that_is_read(

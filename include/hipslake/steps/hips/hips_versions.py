@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hipslake.errors import NotWritableError, SpecError
+from hipslake.errors import NotWritableError, SpecError, VerificationError
 from hipslake.exports.export_folder import UNFINISHED
 from hipslake.exports.hips.hips_files import HIPS_LIST, PROPERTIES, hips_list
 from hipslake.steps.hips.request import HipsRequest
@@ -103,6 +103,8 @@ def check_place(target: Storage, catalog_uri: str) -> None:
 def point_at_newest_hips(target: Storage, service_url: str | None, preferred: str) -> str:
     """Let `current` and the list of HiPS name the newest version; return its folder.
 
+    They are written again where another run has taken that away meanwhile, so that they name what is there.
+
     Parameters
     ----------
     target : Storage
@@ -111,20 +113,38 @@ def point_at_newest_hips(target: Storage, service_url: str | None, preferred: st
         Where the folder is served.
     preferred : str
         The folder that is taken if there are several of the newest version.
+
+    Raises
+    ------
+    NotWritableError
+        There is none any more.
+    VerificationError
+        The one to name is damaged.
     """
-    finished = finished_hips(target)
-    newest = [each for each in finished if each.version == finished[-1].version]
-    name = next((each.name for each in newest if each.name == preferred), newest[-1].name)
-    fields = _properties(target.read(f"{name}/{PROPERTIES}").decode())
-    base = service_url or _address(target)
-    target.write(HIPS_LIST, hips_list(fields, f"{base.rstrip('/')}/{name}").encode())
-    if target.is_local:
-        target.symlink(CURRENT_HIPS, name)
-    return name
+    base = (service_url or _address(target)).rstrip("/")
+    while True:
+        finished = finished_hips(target)
+        if not finished:
+            raise NotWritableError(
+                f"{target.uri(preferred)} was deleted while it was published; run it again"
+            )
+        newest = [each for each in finished if each.version == finished[-1].version]
+        name = next((each.name for each in newest if each.name == preferred), newest[-1].name)
+        try:
+            fields = _properties(target.read(f"{name}/{PROPERTIES}").decode())
+        except FileNotFoundError:
+            if not target.is_file(f"{name}/{HIPS_MANIFEST}"):
+                continue
+            raise VerificationError(f"{target.uri(name)} has lost files; delete it, and run again") from None
+        target.write(HIPS_LIST, hips_list(fields, f"{base}/{name}").encode())
+        if target.is_local:
+            target.symlink(CURRENT_HIPS, name)
+        if target.is_file(f"{name}/{HIPS_MANIFEST}"):
+            return name
 
 
 def remove_old_hips(target: Storage, keep_versions: int, kept: str) -> list[str]:
-    """Delete HiPS of older versions, others of the same version, and what runs that died have left.
+    """Delete HiPS of older versions, older ones of the same version, and what runs that died have left.
 
     Parameters
     ----------
@@ -141,10 +161,10 @@ def remove_old_hips(target: Storage, keep_versions: int, kept: str) -> list[str]
     """
     finished = finished_hips(target)
     numbers = sorted({each.version for each in finished}, reverse=True)[:keep_versions]
-    last = {each.version: each.name for each in finished}
-    last |= {each.version: each.name for each in finished if each.name == kept}
+    last = {each.version: each for each in finished}
+    last |= {each.version: each for each in finished if each.name == kept}
     removed = [
-        each.name for each in finished if each.version not in numbers or last[each.version] != each.name
+        each.name for each in finished if each.version not in numbers or _is_older(each, last[each.version])
     ]
     for name in removed:
         _remove(target, name)
@@ -152,6 +172,11 @@ def remove_old_hips(target: Storage, keep_versions: int, kept: str) -> list[str]
     for name in dead:
         target.delete_tree(name)
     return [*removed, *dead]
+
+
+def _is_older(one: HipsFolder, other: HipsFolder) -> bool:
+    """Whether a HiPS was made before another one of the same version; a later one is another run's."""
+    return (one.created, one.name) < (other.created, other.name)
 
 
 def _remove(target: Storage, name: str) -> None:
