@@ -12,7 +12,9 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
+from hipslake_airflow import run_notes
 from hipslake_airflow.links.page import CatalogsPageLink
+from hipslake_airflow.night_timetable import NightTimetable
 
 PREFIX = "/hipslake"
 # Airflow may be served below a path, and its UI puts views into frames by their address.
@@ -49,6 +51,8 @@ class HipslakePlugin(AirflowPlugin):
 
     name = "hipslake"
     fastapi_apps = [{"app": CatalogsApp(), "url_prefix": PREFIX, "name": "hipslake catalogs"}]  # noqa: RUF012
+    timetables = [NightTimetable]  # noqa: RUF012
+    listeners = [run_notes]  # noqa: RUF012
     global_operator_extra_links = [CatalogsPageLink()]  # noqa: RUF012
     external_views = [  # noqa: RUF012
         {

@@ -30,6 +30,23 @@ def survey(specs: Path, tmp_path: Path) -> Survey:
     return survey
 
 
+def note(run: Any, dag: Any) -> str | None:
+    """What the UI shows beside the state of a run, once the scheduler has told its listeners of its end."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from hipslake_airflow.run_notes import on_dag_run_success
+    from sqlalchemy import select
+
+    query = select(DagRun).where(DagRun.dag_id == run.dag_id, DagRun.run_id == run.run_id)
+    with create_session() as session:
+        ended = session.scalars(query).one()
+        ended.dag = dag
+        on_dag_run_success(ended, "")
+    with create_session() as session:
+        found: str | None = session.scalars(query).one().note
+        return found
+
+
 def run_night(load: Load, number: int, **conf: Any) -> Any:
     """The run at the end of a night, as `airflow dags test` makes it for that date."""
     end = FIRST + timedelta(days=number + 1)
@@ -79,7 +96,9 @@ def test_nights_land_by_their_interval_and_are_compacted(
 ) -> None:
     for number in (0, 1, 2):
         survey.land(number, night_rows(number, rows=90))
-        assert states(run_night(load, number)) == dict.fromkeys(STEPS, "success")
+        run = run_night(load, number)
+        assert states(run) == dict.fromkeys(STEPS, "success")
+        assert note(run, load()[INGEST]) is None
     catalog = Catalog.open(survey.root)
     keys = [increment.key for increment in catalog.increments]
     assert keys == [(FIRST + timedelta(days=number)).isoformat() for number in (0, 1, 2)]
@@ -88,6 +107,7 @@ def test_nights_land_by_their_interval_and_are_compacted(
     again = run_night(load, 1)
     assert states(again)["append"] == "skipped"
     assert states(again)["view"] == "success"
+    assert note(again, load()[INGEST]) == "Skipped: there was nothing new to add."
     assert Catalog.open(survey.root).version == 3
 
     empty = run_night(load, 7)
@@ -97,6 +117,7 @@ def test_nights_land_by_their_interval_and_are_compacted(
         "view": "success",
     }
     assert str(empty.state) == "success"
+    assert note(empty, load()[INGEST]) == "Skipped: no file came, so nothing was added."
 
     compacted = load()[COMPACT].test(run_conf={"min_files": 2})
     assert set(states(compacted).values()) == {"success"}

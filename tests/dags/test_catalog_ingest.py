@@ -106,7 +106,7 @@ def test_a_schedule_gives_data_intervals_and_none_gives_no_timetable(
 ) -> None:
     in_process.write_spec(specs / "stars.yaml", "x/*.parquet", more='schedule: "30 3 * * *"')
     timetable = load()["catalog_ingest__stars"].timetable
-    assert type(timetable).__name__ == "CronDataIntervalTimetable"
+    assert type(timetable).__name__ == "NightTimetable"
     in_process.write_spec(specs / "stars.yaml", "x/*.parquet")
     assert type(load()["catalog_ingest__stars"].timetable).__name__ == "NullTimetable"
 

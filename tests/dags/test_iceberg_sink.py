@@ -76,7 +76,7 @@ class TestParsing:
 
     def test_a_schedule_of_its_own_gives_intervals(self, load: Load, tables: Path) -> None:
         write_spec(tables, NIGHTS + 'schedule: "@daily"\n')
-        assert type(load()["iceberg_sink__sample"].timetable).__name__ == "CronDataIntervalTimetable"
+        assert type(load()["iceberg_sink__sample"].timetable).__name__ == "NightTimetable"
 
     def test_a_table_of_files_waits_for_them(self, load: Load, tables: Path) -> None:
         write_spec(

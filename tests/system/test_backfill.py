@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -48,9 +50,20 @@ def test_nights_of_a_backfill_land_once(tmp_path: Path, nights: int) -> None:
         )
         airflow.run(create)
         states = states_at_the_end(database)
+        scheduled = values(database, "select run_id from dag_run where run_type = 'scheduled'")
+        notes = values(
+            database,
+            "select n.content from dag_run_note n join dag_run r on r.id = n.dag_run_id "
+            "where r.run_type = 'backfill' order by r.data_interval_start",
+        )
         assert airflow.listens_on() == {"127.0.0.1"}
         metrics = statsd.received()
     assert states == ["success"] * nights
+    expected = [f"The night of {FIRST + timedelta(days=day):%Y-%m-%d}." for day in range(nights)]
+    missing = f"{FIRST + timedelta(days=MISSING):%Y-%m-%d}"
+    expected[MISSING] = f"Skipped, the night of {missing}: no file came, so nothing was added."
+    assert notes == expected
+    assert all(re.fullmatch(r"scheduled__night_\d{4}-\d\d-\d\d", run_id) for run_id in scheduled)
     survey.assert_holds_what_landed()
     increments = survey.catalog.increments
     landed = [(FIRST + timedelta(days=day)).isoformat() for day in range(nights) if day != MISSING]
@@ -96,7 +109,7 @@ def test_a_backfill_and_triggers_beside_it_run_on_the_database_of_make_up(tmp_pa
         values(database, "select 1")
 
 
-def values(database: str, statement: str) -> list[object]:
+def values(database: str, statement: str) -> list[Any]:
     """The first column of what a database answers."""
     engine = create_engine(database)
     try:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, chain
+from airflow.sdk import DAG, chain
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
+from hipslake_airflow.night_timetable import NightTimetable
 from hipslake_airflow.operators.catalog import (
     AppendIncrementOperator,
     BuildHatsViewOperator,
@@ -41,7 +42,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
         dag_id=dag_id_of(NAME, path),
         description=spec.description or None,
         doc_md=document(NAME, spec=spec, path=path),
-        schedule=CronDataIntervalTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
+        schedule=NightTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
         # Two runs that replace would build the same version; those that append find room for each other.
         max_active_runs=1 if spec.mode is Mode.REPLACE else PARALLEL_APPENDS,
         params=ingest_params(spec),

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
+from airflow.sdk import DAG, Asset
 from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
+from hipslake_airflow.night_timetable import NightTimetable
 from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.table import (
     ConfirmSinkOperator,
@@ -37,7 +38,7 @@ def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
         dag_id=dag_id_of(NAME, path),
         description=spec.description or None,
         doc_md=document(NAME, spec=spec, path=path),
-        schedule=schedule_of(spec.schedule, followed_by(spec), timetable=CronDataIntervalTimetable),
+        schedule=schedule_of(spec.schedule, followed_by(spec), timetable=NightTimetable),
         # Of a catalog, a run sinks all that is missing. Intervals of files are apart, where they only come.
         max_active_runs=PARALLEL_INTERVALS if spec.needs_interval and appends_files(spec) else 1,
         params=sink_params(spec),
