@@ -28,7 +28,7 @@ RUN uv pip install --no-build-isolation --no-deps --editable .
 RUN useradd --create-home --uid 10001 hipslake \
     && mkdir -p /data/state /opt/airflow/logs /opt/airflow/state /opt/spark/work /opt/spark/scratch \
     && chown -R hipslake /data /opt/airflow /opt/spark
-USER hipslake
+USER 10001
 
 ENV AIRFLOW_HOME=/opt/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/hipslake/dags \

@@ -17,6 +17,7 @@ from hipslake_cluster.interpolation import MissingVariableError
 from hipslake_cluster.keys import DRAWN, complete_keys, read_keys
 
 from tests.airflow_home import PROJECT
+from tests.steps import in_process
 
 FILE = PROJECT / "docker-compose.yml"
 SCHEMA = Path(__file__).with_name("compose-spec") / "compose-spec.json"
@@ -105,6 +106,57 @@ def test_its_connections_can_be_read(keys: dict[str, str]) -> None:
     store = json.loads(environment["AIRFLOW_CONN_SURVEY_STORE"])
     assert (store["login"], store["password"]) == (keys["HIPSLAKE_S3_KEY"], keys["HIPSLAKE_S3_SECRET"])
     assert store["extra"]["endpoint_url"] == "http://s3:9000"
+
+
+AIRFLOWS = ("api-server", "scheduler", "dag-processor", "triggerer")
+HOOK = "https://hooks.example.org:8443/services"
+
+
+@pytest.mark.parametrize(
+    ("told", "conn_id", "address"),
+    [
+        ({}, "", None),
+        ({"HIPSLAKE_ALERTS_URL": HOOK}, "hipslake_alerts", HOOK),
+        (
+            {"HIPSLAKE_ALERTS_URL": HOOK, "HIPSLAKE_ALERTS_SECRET": "T0/B0"},
+            "hipslake_alerts",
+            f"{HOOK}/T0/B0",
+        ),
+        ({"HIPSLAKE_ALERTS_URL": HOOK, "HIPSLAKE_ALERTS_CONN": "mine"}, "mine", None),
+    ],
+)
+def test_alerts_and_deadlines_need_a_webhooks_address_only(
+    keys: dict[str, str],
+    told: dict[str, str],
+    conn_id: str,
+    address: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the environment of each of Airflow's services DAGs have the deadline, and tellers the address."""
+    from airflow.sdk import BaseHook
+    from hipslake_airflow import spec_dags
+    from hipslake_airflow.alerts import WebhookNotifier, address_of
+
+    (tmp_path / "catalogs").mkdir()
+    spec = in_process.write_spec(
+        tmp_path / "catalogs" / "stars.yaml", "x/*.parquet", more="deadline_minutes: 90"
+    )
+    assert spec.exists()
+    services = read_services(FILE, keys | told)
+    for name in AIRFLOWS:
+        environment = services[name].environment
+        assert environment["HIPSLAKE_ALERTS_CONN"] == conn_id
+        for variable in ("HIPSLAKE_ALERTS_CONN", "AIRFLOW_CONN_HIPSLAKE_ALERTS"):
+            monkeypatch.setenv(variable, environment[variable])
+        dag = spec_dags(tmp_path)["catalog_ingest__stars"]
+        assert bool(dag.deadline) == bool(conn_id)
+        for task in dag.tasks if conn_id else []:
+            [notifier] = task.on_failure_callback
+            assert isinstance(notifier, WebhookNotifier)
+            assert notifier.conn_id == conn_id
+        if address is not None:
+            assert address_of(BaseHook.get_connection(conn_id)) == address
 
 
 def test_drawn_secrets_are_of_their_form_and_for_their_owner_only(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ COPY pyproject.toml requirements.txt ./
 RUN pip --version > pip.txt && uv --version > uv.txt # of requirements.txt
 COPY code code
 RUN useradd hipslake && mkdir -p /data/state /opt/airflow/logs && chown -R hipslake /data
-USER hipslake
+USER 10001
 ENV A=/opt/hipslake/code \\
     UV_SYSTEM_PYTHON=1 B="two words"
 """
