@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.assets import catalog_asset
+from hipslake_airflow.deprecations import banner, old_forms
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.catalog import (
@@ -28,6 +30,8 @@ from hipslake_airflow.operators.cube import (
 from hipslake_airflow.operators.run_folder import MATERIALISED, pushed_run_uri
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.table_assets import assets_of_table
+
+log = logging.getLogger(__name__)
 
 SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are read before Spark has started
 
@@ -53,10 +57,13 @@ def cube_dag(
     schedule : object, optional
         By default none.
     """
+    old = old_forms(spec)
+    for line in old:
+        log.warning("%s: %s", path, line)
     with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
-        doc_md=document(pipeline, spec=spec, path=path),
+        doc_md=banner(old) + document(pipeline, spec=spec, path=path),
         schedule=schedule,
         max_active_runs=1,
         params=params,
