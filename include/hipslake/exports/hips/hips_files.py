@@ -156,11 +156,12 @@ def view_of(start: NDArray[np.int64], stop: NDArray[np.int64]) -> tuple[float, f
     Parameters
     ----------
     start, stop : int64[n]
-        Order-29 pixels [start, stop).
+        Order-29 pixels [start, stop), each of them a pixel.
     """
     if not len(start):
         return 0.0, 0.0, _WIDEST_VIEW
-    ra, dec = np.radians(centers29(start + (stop - start) // 2))
+    middle = start + (stop - start) // 4 * 3  # the last of four children begins at the center of its parent
+    ra, dec = np.radians(centers29(middle))
     vectors = np.stack([np.cos(dec) * np.cos(ra), np.cos(dec) * np.sin(ra), np.sin(dec)])
     mean = vectors.mean(axis=1)
     length = float(np.linalg.norm(mean))
