@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,6 +61,26 @@ def test_folders_move_absolute_relative_and_with_spaces(
 ) -> None:
     script = copied(tmp_path)
     assert sourced(script, tmp_path, **{name: given})[name] == meant.format(checkout=tmp_path)
+
+
+def test_airflow_warns_of_nothing_that_is_not_ours_to_mend() -> None:
+    environment = sourced()
+    assert environment["AIRFLOW__CORE__DAG_IGNORE_FILE_SYNTAX"] == "regexp"
+    assert environment["PYTHONWARNINGS"] == "ignore:Could not import graphviz:UserWarning"
+    assert sourced(**environment)["PYTHONWARNINGS"] == environment["PYTHONWARNINGS"]
+    given = sourced(PYTHONWARNINGS="error")["PYTHONWARNINGS"]
+    assert given == "error,ignore:Could not import graphviz:UserWarning"
+    code = "import warnings\nfor text in ('Could not import graphviz.', 'another'): warnings.warn(text)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert "UserWarning: another" in done.stderr
+    assert "UserWarning: Could" not in done.stderr
+
+
+def test_tasks_wait_for_an_api_server_that_is_slow() -> None:
+    environment = sourced()
+    assert float(environment["AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT"]) >= 60
+    given = sourced(AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT="5")
+    assert given["AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT"] == "5"
 
 
 def test_the_addresses_follow_the_port() -> None:
