@@ -120,6 +120,23 @@ def test_a_map_that_does_not_tell_of_all_rows_is_not_taken(tmp_path: Path) -> No
     assert found is None or found.rows.sum() == 300
 
 
+@pytest.mark.parametrize("damage", [None, b"no Parquet"])
+def test_without_what_was_counted_when_rows_came_the_leaves_tell(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    published = publish(tmp_path, rows=300, layout="hipscat")
+    storage, metadata, *_ = published
+    coverage = metadata.increments[0].coverage
+    assert coverage is not None
+    assert sky_map(storage, metadata) is not None
+    storage.delete(coverage.path)
+    if damage is not None:
+        storage.write(coverage.path, damage)
+    assert sky_map(storage, metadata) is None
+    found = density(storage, metadata, None, footprint(storage, metadata.groups[0]), 6)
+    assert (found.counts == counts_of(published, 6, None)).all()
+
+
 def test_a_leaf_that_is_gone_is_told(tmp_path: Path) -> None:
     storage, metadata, *_ = publish(tmp_path, rows=300)
     path = metadata.partitions(None, storage)["path"][0].as_py()

@@ -21,7 +21,7 @@ from astropy.coordinates import SkyCoord
 from astropy.io import votable
 from astropy.io.votable.exceptions import W06, VOWarning
 from astropy.table import Table
-from hipslake_airflow.web import download
+from hipslake_airflow.web import column_data, download
 
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
@@ -80,6 +80,20 @@ def test_columns_are_told_as_pandas_has_them(page: Page) -> None:
     assert {name for name, column in columns.items() if column["indexed"]} == {"source_id"}
     for name in table.columns:
         assert columns[name]["nulls"] == 0
+        assert (columns[name]["min"], columns[name]["max"]) == (table[name].min(), table[name].max())
+
+
+def test_of_many_rows_footers_tell_what_a_sample_does_not(
+    page: Page, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(column_data, "SAMPLED_ROWS", 50)
+    lake.ingest("many", SOURCES, threshold="2000 rows")
+    found = told(page, "many/columns")
+    assert (found["exact"], found["rows"]) == (False, 50)
+    table, columns = SOURCES.to_pandas(), {column["name"]: column for column in found["columns"]}
+    for name in ("source_id", "object_id", "time", "flux", "ra"):
+        assert columns[name]["exact"]
+        assert (columns[name]["rows"], columns[name]["nulls"]) == (len(table), 0)
         assert (columns[name]["min"], columns[name]["max"]) == (table[name].min(), table[name].max())
 
 

@@ -121,6 +121,14 @@ def test_rows_that_are_too_many_bytes_are_refused(page: Page, monkeypatch: pytes
     assert "choose fewer columns" in told(page, "rows", 413)["detail"]
 
 
+def test_a_file_that_cannot_be_read_is_told(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*given: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", "/warehouse/x")
+
+    monkeypatch.setattr(row_data, "bounded_rows", refused)
+    assert "PermissionError" in told(page, "rows", 503)["detail"]
+
+
 VALUES = [
     pa.array([1, None, -(2**53)]),
     pa.array([2**53 + 1, None, 5]),

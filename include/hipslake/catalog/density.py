@@ -74,9 +74,12 @@ def _of_increments(storage: Storage, metadata: CatalogMetadata) -> PointMap | No
     if len(metadata.increment_writes) > MOST_COVERAGES:
         return None
     maps = []
-    for increment in metadata.all_increments(storage):
-        cells = increment.cells(storage)
-        maps.append(PointMap.from_cells(*(cells[name].to_numpy() for name in ("order", "npix", "rows"))))
+    try:
+        for increment in metadata.all_increments(storage):
+            cells = increment.cells(storage)
+            maps.append(PointMap.from_cells(*(cells[name].to_numpy() for name in ("order", "npix", "rows"))))
+    except (FileNotFoundError, CatalogFormatError):  # the leaves tell as well
+        return None
     return maps[0].plus(*maps[1:])
 
 

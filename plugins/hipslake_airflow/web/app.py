@@ -81,6 +81,7 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
     app.add_exception_handler(HipslakeError, told)
+    app.add_exception_handler(OSError, told)  # a file that went while it was read
     app.middleware("http")(_with_headers)
     add_lists(app, catalogs, known)
     _add_catalogs(app, catalogs, known)

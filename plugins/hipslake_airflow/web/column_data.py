@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import pyarrow as pa
 from fastapi import FastAPI, Query
 from fastapi.responses import Response
+from hipslake import Catalog
 from hipslake.catalog.bounded_rows import ReadBounds, RowChoice
 from hipslake.catalog.column_summary import ColumnSummary, summarize_column
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.selection import joined_schema, select
 from pydantic_core import to_json
 
@@ -24,6 +26,7 @@ SAMPLED_ROWS = 200_000
 _OF_ALL = ReadBounds(rows=1_000_000, bytes=192 << 20, leaves=256)
 _OF_ONE = ReadBounds(rows=5_000_000, bytes=256 << 20, leaves=256)
 _MOST_BINS = 500
+_MOST_CHUNKS = 10_000  # files times columns, whose footers are read for one answer
 
 
 def add_column_data(app: FastAPI, catalogs: CatalogStore) -> None:
@@ -57,13 +60,16 @@ def _columns(catalogs: CatalogStore, name: str, version: int | None) -> bytes:
         choice = RowChoice(SAMPLED_ROWS, spread=True)
         _, found = read_rows(catalogs, name, metadata.version, choice, columns=names, bounds=bounds)
         exact, told = found.stopped is None, []
+        by_footers = {} if exact else _of_footers(catalogs, name, metadata, names)
         indexed = {index.column for index in metadata.indices}
         for column, described in columns_told(metadata).items():
             known: dict[str, Any] = {"rows": None, "nulls": None, "min": None, "max": None}
             if column in names:
                 known = _told(summarize_column(found.table[column], 1), found.table[column].type)
                 known = {key: known[key] for key in ("rows", "nulls", "min", "max")}
-            told.append({**described.model_dump(), "indexed": column in indexed, **known})
+                known |= by_footers.get(column, {})
+            of_all = exact or column in by_footers
+            told.append({**described.model_dump(), "indexed": column in indexed, "exact": of_all, **known})
         return to_json(
             {
                 "version": metadata.version,
@@ -75,6 +81,26 @@ def _columns(catalogs: CatalogStore, name: str, version: int | None) -> bytes:
         )
 
     return catalogs.kept("columns", name, metadata.version, make, len)
+
+
+def _of_footers(
+    catalogs: CatalogStore, name: str, metadata: CatalogMetadata, names: list[str]
+) -> dict[str, dict[str, Any]]:
+    """What the footers of all leaf files tell for certain, where they are few; by column."""
+    if sum(group.files for group in metadata.groups) * len(names) > _MOST_CHUNKS:
+        return {}
+    schema, found = joined_schema(metadata), {}
+    for told in Catalog(catalogs.reader(name, metadata.version).storage, metadata).statistics(names):
+        if told.known:
+            ends: list[Any] = [None, None]
+            if told.min is not None and not isinstance(told.min, str):
+                kind = schema.field(told.name).type
+                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+                _, ends = values_of(pa.array([told.min, told.max], kind))
+            elif told.min is not None:
+                ends = [told.min, told.max]
+            found[told.name] = {"rows": told.rows, "nulls": told.nulls, "min": ends[0], "max": ends[1]}
+    return found
 
 
 def _column(
