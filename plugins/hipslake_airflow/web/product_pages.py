@@ -68,7 +68,8 @@ async def _answer(
     warehouse: str,
 ) -> Response:
     dags, runs = await run_in_threadpool(_dags, (*makes, *keeps), name, reader)
-    fare = (await fares_of({name: pipelines.ids(makes, name)}, reader, ask, warehouse))[name]
+    made_by = await run_in_threadpool(queried, pipelines.owners, makes, name)
+    fare = (await fares_of({name: made_by}, reader, ask, warehouse))[name]
     told = {
         **found,
         "dags": dags,
@@ -82,12 +83,14 @@ async def _answer(
 
 def _dags(makes: tuple[str, ...], name: str, reader: Reader) -> tuple[dict[str, str], list[RunSummary]]:
     """The DAGs that the reader may read, by what they do, and their last runs, newest first."""
-    # Those of all cubes have one id; a form says which.
-    candidates = (*pipelines.ids(makes, name), *makes)
-    dags = sorted(reader.readable(queried(pipelines.known, candidates)))
-    runs = queried(last_runs, [each for each in dags if "__" in each and reader.may_read_runs(each)])
+    its = queried(pipelines.found, makes, [name])[name]
+    # Forms of all cubes are DAGs of their own, and ask which cube.
+    forms = [queried(pipelines.form_beside, each, its) for each in makes]
+    allowed = reader.readable([*its, *(form for form in forms if form is not None)])
+    dags = [each for each in (*its, *(form for form in forms if form is not None)) if each in allowed]
+    runs = queried(last_runs, [each for each in its if each in allowed and reader.may_read_runs(each)])
     ordered = sorted(runs.values(), key=lambda run: run.run_after, reverse=True)
-    return {each.partition("__")[0].partition("_")[2]: each for each in dags}, ordered
+    return {pipelines.pipeline_of(each).partition("_")[2]: each for each in reversed(dags)}, ordered
 
 
 def _table(specs: KnownSpecs, warehouse: str, name: str) -> dict[str, Any]:
