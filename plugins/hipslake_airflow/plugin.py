@@ -60,7 +60,7 @@ class HipslakePlugin(AirflowPlugin):
             "href": f"{PAGE}/catalogs",
             "destination": "nav",
             "nav_top_level": True,  # beside Dags and Assets, and not within a menu
-            "icon": _icon("#3f4a5a"),
+            "icon": _icon("#6585b8"),
             "icon_dark_mode": _icon("#d4dbe5"),
             "url_route": "catalogs",
         },

@@ -111,8 +111,8 @@ def density_answer(sky: Footprint, order: int, npix: int | None = None, deeper: 
 
 
 @contextmanager
-def serving(skies: dict[str, Footprint]) -> Iterator[str]:
-    """Serve the page and these skies; yields its address."""
+def serving(skies: dict[str, Footprint], more: dict[str, Any] | None = None) -> Iterator[str]:
+    """Serve the page, these skies, and what else is to be answered, by path; yields its address."""
     answers: dict[str, Any] = {"/api/catalogs": [], "/api/tables": [], "/api/cubes": []}
     for name, sky in skies.items():
         answers[f"/api/catalogs/{name}"] = catalog_answer(name, sky)
@@ -124,6 +124,7 @@ def serving(skies: dict[str, Footprint]) -> Iterator[str]:
             "schedule": None,
             "last_error": None,
         }
+    answers |= more or {}
     encoded = {path: json.dumps(answer).encode() for path, answer in answers.items()}
 
     class Handler(BaseHTTPRequestHandler):

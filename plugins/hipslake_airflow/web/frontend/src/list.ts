@@ -112,8 +112,8 @@ function about(each: Thing): (Node | null)[] {
   const broken = each.problem !== null && !isExpected(each.problem);
   const told = each.problem ?? each.description;
   return [
-    told ? h("span", { class: broken ? "about problem" : "about" }, told) : null,
-    each.spec_problem ? h("span", { class: "about problem" }, `Its spec: ${each.spec_problem}`) : null,
+    told ? h("span", { class: broken ? "about bad" : "about" }, told) : null,
+    each.spec_problem ? h("span", { class: "about bad" }, `Its spec: ${each.spec_problem}`) : null,
   ];
 }
 

@@ -36,6 +36,7 @@ export interface Detailed extends Product {
   versions?: Version[];
   datasets?: Dataset[];
   partition_columns?: string[];
+  dimension_columns?: string[];
   lines?: { tool: string; language: string; text: string }[];
 }
 
@@ -45,7 +46,7 @@ export async function showProduct(host: HTMLElement, kind: "tables" | "cubes", n
   const facts: [string, string | HTMLElement | null][] = [
     ["Version", found.version ?? "–"], ["Rows", count(found.rows)], ["Bytes", bytes(found.bytes)], ["Files", count(found.files)],
     ["Written", since(found.created)], ["Partitioned by", found.partitioning ?? (found.partition_columns?.join(", ") || null)],
-    ["Sorted by", found.sorting ?? null], ["Last run", lastRun(found.last_run)],
+    ["Dimensions", found.dimension_columns?.join(", ") || null], ["Sorted by", found.sorting ?? null], ["Last run", lastRun(found.last_run)],
   ];
   const dags = Object.entries(found.dags ?? {});
   replace(host, h("header", {},
