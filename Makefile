@@ -40,6 +40,7 @@ soak: setup ## Run two hundred nights in one process and look whether anything g
 	@$(with) python -m tests.trust.records docs/reliability.md
 
 lint: setup ## Check style, format and types
+	@$(with) hadolint Dockerfile
 	@$(with) ruff check .
 	@$(with) ruff format --check .
 	@$(with) mypy

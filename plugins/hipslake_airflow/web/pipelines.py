@@ -17,6 +17,7 @@ KEEP_CATALOG = (
     "catalog_vacuum",
     "catalog_verify",
     "catalog_repair",
+    "catalog_hips",
 )
 MAKE_TABLE = ("iceberg_sink",)
 MAKE_CUBE = ("cube_build", "cube_align")
