@@ -90,9 +90,13 @@ class CatalogPipeline(Pipeline):
     ----------
     build : callable
         Makes the DAG of a catalog; takes its name, and how long its versions stay.
+    build_of_spec : callable, optional
+        Makes it in place of `build` where a spec of a catalog says what the catalog is; takes the spec, its
+        path, and the folder of all specs.
     """
 
     build: Callable[[str, VacuumSpec], DAG]
+    build_of_spec: Callable[[CatalogSpec, Path, SpecFolder], DAG] | None = None
 
     def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
         """Give the DAGs of all catalogs, or the one that is asked for."""
@@ -104,7 +108,8 @@ class CatalogPipeline(Pipeline):
             dag = _guarded(self.name, derived.spec, derived.path, build, name=derived.name)
             if dag is not None:
                 yield dag
-        named = SpecPipeline(self.name, CatalogSpec, lambda spec, *_: self.build(spec.name, spec.vacuum))
+        of_spec = self.build_of_spec or (lambda spec, *_: self.build(spec.name, spec.vacuum))
+        named = SpecPipeline(self.name, CatalogSpec, of_spec)
         yield from named.dags(specs, only)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.documents import document
 from hipslake_airflow.failing_dags import dag_id_of
-from hipslake_airflow.operators.catalog import BuildHatsViewOperator, ResolveRunOperator
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    ResolvePublishedOperator,
+    ResolveRunOperator,
+)
 from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
@@ -65,14 +70,9 @@ def catalog_dag(
     spec: CatalogSpec,
     path: Path,
     step: Callable[..., StepOperator | SparkStepOperator],
-    *,
-    description: str,
-    tag: str,
-    params: dict[str, Param] | None = None,
-    schedule: Any = None,
-    commits: bool = True,
+    **given: Any,
 ) -> DAG:
-    """Return the DAG that does one step with what a catalog has published.
+    """Return the DAG that does one step with what the catalog of a spec has published.
 
     Parameters
     ----------
@@ -83,8 +83,47 @@ def catalog_dag(
         Its file.
     step : callable
         Makes the operator; takes `task_id` and `run_uri`.
+    **given
+        As for `published_dag`.
+    """
+    resolve = partial(ResolveRunOperator, spec_file=str(path))
+    return published_dag(
+        pipeline, spec.name, step, dag_id=dag_id_of(pipeline, path), resolve=resolve, spec=spec, **given
+    )
+
+
+def published_dag(
+    pipeline: str,
+    name: str,
+    step: Callable[..., StepOperator | SparkStepOperator],
+    *,
+    description: str,
+    tag: str,
+    dag_id: str | None = None,
+    resolve: Callable[..., BaseOperator] | None = None,
+    spec: CatalogSpec | None = None,
+    params: dict[str, Param] | None = None,
+    schedule: Any = None,
+    commits: bool = True,
+) -> DAG:
+    """Return the DAG that does one step with what a catalog has published, whatever makes it.
+
+    Parameters
+    ----------
+    pipeline : str
+        `catalog_` and the id of the step's task.
+    name : str
+        Of the catalog.
+    step : callable
+        Makes the operator; takes `task_id` and `run_uri`.
     description : str
     tag : str
+    dag_id : str, optional
+        By default `<pipeline>__<name>`.
+    resolve : callable, optional
+        Makes the operator that freezes the run; takes `task_id`. By default it goes by the newest version.
+    spec : CatalogSpec, optional
+        For the document.
     params : dict of str to Param, optional
     schedule : object, optional
         By default none.
@@ -92,18 +131,18 @@ def catalog_dag(
         Whether the step commits a version, which a task behind it shows to other readers.
     """
     with pipeline_dag(
-        dag_id=dag_id_of(pipeline, path),
+        dag_id=dag_id or f"{pipeline}__{name}",
         description=description,
-        doc_md=document(pipeline, spec=spec),
+        doc_md=document(pipeline, name=name, spec=spec),
         schedule=schedule,
         max_active_runs=1,
         params=params,
         tags=["hipslake", "catalog", tag],
     ) as dag:
-        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
+        first = (resolve or partial(ResolvePublishedOperator, catalog=name))(task_id="resolve")
         run_uri = pushed_run_uri()
         work = step(task_id=pipeline.removeprefix("catalog_"), run_uri=run_uri)
-        resolve >> work
+        first >> work
         if commits:
             work >> BuildHatsViewOperator(task_id="view", run_uri=run_uri)
     return dag

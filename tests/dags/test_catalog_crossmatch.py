@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as ds
 import pytest
 from airflow.sdk import AssetAny
 from airflow.sdk.definitions.timetables.assets import AssetTriggeredTimetable
@@ -125,3 +126,44 @@ def test_a_run_publishes_the_match(airflow: Path, load: Load, joins: Path, tmp_p
     again = load()[DAG].test(run_conf={"region": "box ra 0..180 dec -90..90"})
     assert again.state == "success"
     assert Catalog.open(root / "a_x_b").version == 1
+
+
+def test_a_match_is_rolled_back_and_verified_as_any_catalog(
+    airflow: Path, load: Load, joins: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "warehouse" / "catalogs"
+    ra, dec = sky(500)
+    published(root, "a", rows_at(ra, dec), threshold="100 rows")
+    published(root, "b", rows_at(ra, dec), threshold="100 rows", margin_arcsec=60.0)
+    dags = load()
+    for region in ("box ra 0..90 dec -90..90", "box ra 0..180 dec -90..90"):
+        assert dags[DAG].test(run_conf={"region": region}).state == "success"
+    first, second = (Catalog.open(root / "a_x_b", version=version) for version in (1, 2))
+    assert first.metadata.total_rows < second.metadata.total_rows
+
+    dags = load()  # whose form proposes the versions that there are
+    assert dags["catalog_rollback__a_x_b"].test(run_conf={"version": "1"}).state == "success"
+    found = Catalog.open(root / "a_x_b")
+    assert (found.version, found.metadata.restored) == (3, 1)
+    assert found.read().equals(first.read())
+    assert found.metadata.owners == second.metadata.owners
+    shown = ds.dataset(root / "a_x_b" / "current" / "main" / "dataset", partitioning="hive")
+    assert shown.count_rows() == first.metadata.total_rows
+    assert dags["catalog_verify__a_x_b"].test().state == "success"
+
+    # The join goes on from there, and a damaged leaf is found.
+    assert dags[DAG].test(run_conf={"region": "box ra 0..180 dec -90..90"}).state == "success"
+    newest = Catalog.open(root / "a_x_b")
+    assert (newest.version, newest.metadata.total_rows) == (4, second.metadata.total_rows)
+    leaf = next((root / "a_x_b" / newest.metadata.write_id).rglob("Npix=*.parquet"))
+    leaf.write_bytes(leaf.read_bytes()[:-1] + b"x")
+    assert dags["catalog_verify__a_x_b"].test().state == "failed"
+
+
+def test_of_a_match_that_is_not_published_nothing_is_rolled_back(
+    airflow: Path, load: Load, joins: Path, tmp_path: Path
+) -> None:
+    run = load()["catalog_rollback__a_x_b"].test(run_conf={"version": 1})
+    states = {each.task_id: str(each.state) for each in run.get_task_instances()}
+    assert states == {"resolve": "failed", "rollback": "upstream_failed", "view": "upstream_failed"}
+    assert not (tmp_path / "warehouse" / "catalogs" / "a_x_b").exists()

@@ -10,7 +10,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.operators.reporting import ReportingMixin
 from hipslake_airflow.operators.spark_step import SparkFormOperator, SparkStepOperator
-from hipslake_airflow.operators.step import FirstStepOperator, ResolveOperator, StepOperator
+from hipslake_airflow.operators.step import (
+    FirstStepOperator,
+    FreezingOperator,
+    ResolveOperator,
+    StepOperator,
+)
 from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
@@ -64,6 +69,25 @@ class ResolveRunOperator(ResolveOperator):
             "wait_minutes": wait_of(params),
             "window": window_of(context),
         }
+
+
+class ResolvePublishedOperator(FreezingOperator):
+    """Freeze a run on what a catalog has published, whatever makes it, as its newest version says.
+
+    Parameters
+    ----------
+    catalog : str
+        The catalog's name.
+    """
+
+    step = "resolve:published"
+
+    def __init__(self, *, catalog: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.catalog = catalog
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        return {"catalog": self.catalog}
 
 
 class FreezeInputsOperator(StepOperator):

@@ -71,21 +71,24 @@ class SpecOperator(FirstStepOperator):
         self.spec_file = spec_file
 
 
-class ResolveOperator(SpecOperator):
-    """Freeze what a run depends on into its folder; push `run_uri`, which every later step takes.
-
-    Parameters are those of `SpecOperator`.
-    """
+class FreezingOperator(FirstStepOperator):
+    """Freeze what a run depends on into its folder; push `run_uri`, which every later step takes."""
 
     def run_fields(self, context: Context) -> dict[str, Any]:
         run = context["dag_run"]
-        return super().run_fields(context) | {
-            "dag_id": run.dag_id,
-            "run_id": run.run_id,
-            "spec_file": self.spec_file,
-        }
+        return super().run_fields(context) | {"dag_id": run.dag_id, "run_id": run.run_id}
 
     def finish(self, context: Context, report: Any) -> None:
         run_uri = self.run_fields(context)["run_uri"]
         context["ti"].xcom_push(key="run_uri", value=run_uri)
         self.log.info("Run folder: %s", run_uri)
+
+
+class ResolveOperator(SpecOperator, FreezingOperator):
+    """Freeze a spec, and what its run depends on, into the run's folder; push `run_uri`.
+
+    Parameters are those of `SpecOperator`.
+    """
+
+    def run_fields(self, context: Context) -> dict[str, Any]:
+        return super().run_fields(context) | {"spec_file": self.spec_file}

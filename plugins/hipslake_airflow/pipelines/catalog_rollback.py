@@ -1,33 +1,47 @@
-"""An older version of a catalog comes back. Every spec in include/specs/catalogs/ gives one DAG."""
+"""An older version of a catalog comes back.
+
+Every spec in include/specs/catalogs/ gives one DAG, and so does every catalog that a join or a cube makes.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import SpecFolder
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.operators.catalog import RollbackCatalogOperator
 from hipslake_airflow.params.catalog import rollback_params
-from hipslake_airflow.pipeline import SpecPipeline
-from hipslake_airflow.shared_dags import catalog_dag
+from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.shared_dags import catalog_dag, published_dag
 
 NAME = "catalog_rollback"
 
 
 def catalog_rollback(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
-    """Return the DAG that rolls one catalog back."""
-    return catalog_dag(
-        NAME,
-        spec,
-        path,
-        partial(RollbackCatalogOperator, catalog=spec.name),
-        description=f"Bring an older version of {spec.name} back",
-        tag="versions",
-        params=rollback_params(spec.name),
-    )
+    """Return the DAG that rolls the catalog of a spec back."""
+    return catalog_dag(NAME, spec, path, _step(spec.name), **_facts(spec.name))
 
 
-PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_rollback)
+def derived_rollback(name: str, _kept: VacuumSpec) -> DAG:
+    """Return the DAG that rolls a catalog back that comes of others."""
+    return published_dag(NAME, name, _step(name), **_facts(name))
+
+
+def _step(name: str) -> partial[RollbackCatalogOperator]:
+    return partial(RollbackCatalogOperator, catalog=name)
+
+
+def _facts(name: str) -> dict[str, Any]:
+    return {
+        "description": f"Bring an older version of {name} back",
+        "tag": "versions",
+        "params": rollback_params(name),
+    }
+
+
+PIPELINE = CatalogPipeline(NAME, derived_rollback, catalog_rollback)

@@ -1,33 +1,43 @@
-"""A published catalog is read back, and held against what was written: a DAG per spec."""
+"""A published catalog is read back, and held against what was written.
+
+Every spec in include/specs/catalogs/ gives one DAG, and so does every catalog that a join or a cube makes.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import SpecFolder
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.operators.catalog import VerifyPublishedOperator
 from hipslake_airflow.params.catalog import verify_params
-from hipslake_airflow.pipeline import SpecPipeline
-from hipslake_airflow.shared_dags import catalog_dag
+from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.shared_dags import catalog_dag, published_dag
 
 NAME = "catalog_verify"
 
 
 def catalog_verify(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
-    """Return the DAG that verifies what one catalog has published."""
-    return catalog_dag(
-        NAME,
-        spec,
-        path,
-        VerifyPublishedOperator,
-        description=f"Verify what is published of {spec.name}",
-        tag="versions",
-        params=verify_params(),
-        commits=False,
-    )
+    """Return the DAG that verifies what the catalog of a spec has published."""
+    return catalog_dag(NAME, spec, path, VerifyPublishedOperator, **_facts(spec.name))
 
 
-PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_verify)
+def derived_verify(name: str, _kept: VacuumSpec) -> DAG:
+    """Return the DAG that verifies what is published of a catalog that comes of others."""
+    return published_dag(NAME, name, VerifyPublishedOperator, **_facts(name))
+
+
+def _facts(name: str) -> dict[str, Any]:
+    return {
+        "description": f"Verify what is published of {name}",
+        "tag": "versions",
+        "params": verify_params(),
+        "commits": False,
+    }
+
+
+PIPELINE = CatalogPipeline(NAME, derived_verify, catalog_verify)

@@ -12,12 +12,17 @@ from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.vacuum_spec import Retention
+from hipslake.steps.ingest.request import CatalogRunRequest, ResolveReport
 from hipslake.steps.report import CatalogReport, Report, Request
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import resting_seconds
 
 if TYPE_CHECKING:
     from hipslake.steps.committed import Origin
+
+
+class ResolvePublishedReport(ResolveReport):
+    """What the run froze, and what earlier runs had left behind."""
 
 
 class RetentionRequest(Request):
@@ -130,6 +135,13 @@ class VacuumTableReport(Report):
     swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
     removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
     text: str = ""
+
+
+class ResolvePublishedRequest(CatalogRunRequest):
+    """Start a run on what a catalog has published, whatever makes it."""
+
+    spec_file: str = ""  # it is none of a file: the newest version says its spec
+    catalog: str
 
 
 class RollbackRequest(Request):
