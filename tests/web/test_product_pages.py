@@ -114,3 +114,22 @@ def test_a_table_and_a_cube_take_the_right_to_read_what_makes_them(
         page.as_user("catalog_ingest__stars", role="VIEWER").get(f"/hipslake/api/{path}").status_code == 403
     )
     assert page.as_nobody().get(f"/hipslake/api/{path}").status_code == 401
+
+
+def test_old_forms_in_the_spec_of_a_cube_are_told(page: Page, place: Path) -> None:
+    spec = place / "specs" / "cubes" / "night.yaml"
+    fields = (
+        "name: night\ndimension_columns: [id]\npartition_columns: [part]\nseed: seed\n"
+        "datasets: {seed: {catalog: stars}}\n"
+    )
+    asked = page.as_user()
+    try:
+        spec.write_text(f"{fields}conditions: 1 <= mag < 12\n")
+        (note,) = asked.get("/hipslake/api/cubes/night").json()["spec_notes"]
+        assert "'1 <= mag < 12' is in an old form" in note
+        assert "write 'mag >= 1 and mag < 12'" in note
+        spec.write_text(f"{fields}conditions: mag = 3\n")
+        assert asked.get("/hipslake/api/cubes/night").json()["spec_notes"] == []
+    finally:
+        spec.unlink()
+    assert asked.get("/hipslake/api/cubes/night").json()["spec_notes"] == []

@@ -50,6 +50,7 @@ def add_product_pages(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -
         found = await ask(lambda: _cube(specs, catalogs.warehouse, name))
         makes, keeps = pipelines.MAKE_CUBE, pipelines.KEEP_CUBE
         problem = (await ask(specs.problems)).get((CUBE_SPECS, name))
+        found["spec_notes"] = await ask(lambda: specs.old_forms(CUBE_SPECS, name))
         return await _answer(found, makes, keeps, name, problem, reader, ask, catalogs.warehouse)
 
 

@@ -49,6 +49,7 @@ export interface Product {
   last_failed?: Failure | null;
   problem: string | null;
   spec_problem?: string | null;
+  spec_notes?: string[]; // old forms in it
 }
 
 export interface Increment {

@@ -21,7 +21,7 @@ const TABS = ["Versions", "Rows", "Columns", "Nights", "Runs", "Lineage", "Open 
 type Tab = (typeof TABS)[number];
 const DONE_BY: [string, string][] = [
   ["ingest", "Ingest"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["export", "Export"], ["rollback", "Roll back"],
-  ["compact", "Compact"], ["vacuum", "Vacuum"], ["margin", "Margin"], ["index", "Index"], ["verify", "Verify"], ["repair", "Repair"],
+  ["compact", "Compact"], ["vacuum", "Vacuum"], ["margin", "Margin"], ["index", "Index"], ["verify", "Verify"], ["repair", "Repair"], ["hips", "HiPS"],
 ];
 const CLOSE = 800; // zoom at which a row that was found is looked at, at least
 

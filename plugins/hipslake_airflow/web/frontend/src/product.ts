@@ -55,6 +55,7 @@ export async function showProduct(host: HTMLElement, kind: "tables" | "cubes", n
     found.description ? h("p", { class: "about" }, found.description) : null,
     found.problem ? h("p", { class: "problem", role: "alert" }, found.problem) : null,
     found.spec_problem ? h("p", { class: "problem", role: "alert" }, `Its spec: ${found.spec_problem}`) : null,
+    (found.spec_notes ?? []).map((note) => h("p", { class: "about" }, `Its spec has an old form. ${note}`)),
     failure(found.last_failed, found.last_run),
     h("dl", { class: "facts" }, facts.filter(([, value]) => value !== null).map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value)))),
     found.uri ? h("p", { class: "quiet" }, h("code", {}, found.uri)) : null,
