@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +385,27 @@ def test_catalogs_in_stores_are_scanned_by_ranges(storage: Storage) -> None:
     again = pickle.loads(pickle.dumps(next(iter(scan.partitions()))))
     assert equal(again.to_arrow(), next(iter(scan.partitions())).to_arrow())
     assert catalog.coverage(8).sky_fraction > 0
+
+
+def test_scanners_need_no_thread_of_arrow_to_wait_in(tmp_path: Path) -> None:
+    """Even where its pool has a single thread, and several scanners are at work."""
+    script = f"""
+import faulthandler, sys
+import numpy as np, pyarrow as pa, pyarrow.compute as pc
+pa.set_io_thread_count(1)
+faulthandler.dump_traceback_later(60, exit=True)
+import hipslake
+draws = np.random.default_rng(1)
+ra, dec = draws.uniform(0, 360, 5000), draws.uniform(-90, 90, 5000)
+rows = pa.table({{"id": np.arange(5000), "ra": ra, "dec": dec}})
+spec = {{"name": "s", "position": {{"ra": "ra", "dec": "dec"}}, "threshold": "200 rows"}}
+data = hipslake.ingest(rows, spec=spec, warehouse={str(tmp_path)!r}, spark=False).scan().to_dataset()
+readers = [data.scanner(columns=["id"]).to_reader() for _ in range(12)]
+for reader in readers:
+    next(iter(reader))
+assert data.scanner(columns={{"twice": pc.field("id") * 2}}).head(5).num_rows == 5
+assert sum(reader.read_all().num_rows for reader in readers) < 12 * 5000
+assert data.sort_by("id").to_table()["id"].to_pylist() == list(range(5000))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ class ScanDataset(ds.Dataset):
         filter: pc.Expression | None = None,
         **options: Any,
     ) -> ds.Scanner:
-        """A scanner, as of `pyarrow.dataset.Dataset.scanner`; it can be used once.
+        """A scanner, as of `pyarrow.dataset.Dataset.scanner`.
 
         Parameters
         ----------
@@ -57,14 +58,12 @@ class ScanDataset(ds.Dataset):
         filter : Expression, optional
             On columns of the scan.
         **options
-            How Arrow goes about it (`batch_size`, `use_threads`, ...).
+            How Arrow would go about it (`batch_size`, `use_threads`, ...); not looked at.
         """
-        options = {name: value for name, value in options.items() if name in ("use_threads", "memory_pool")}
         scan = self._scan if filter is None else self._scan.filter(filter)
         if columns is None or isinstance(columns, dict) or not list(columns):
-            return ds.Scanner.from_batches(scan.to_batches(), schema=scan.schema, columns=columns, **options)
-        scan = scan.select(list(columns))
-        return ds.Scanner.from_batches(scan.to_batches(), schema=scan.schema, **options)
+            return ScanScanner(scan, columns)  # type: ignore[return-value]
+        return ScanScanner(scan.select(list(columns)), None)  # type: ignore[return-value]
 
     def filter(self, expression: pc.Expression) -> ScanDataset:
         """The rows that an expression lets through."""
@@ -98,6 +97,70 @@ class ScanDataset(ds.Dataset):
     def partition_expression(self) -> Any:
         """True: nothing is known of all rows."""
         return pc.scalar(True)
+
+
+class ScanScanner:
+    """The rows of a scan with columns worked out: has the methods of `pyarrow.dataset.Scanner`.
+
+    Arrow's own scanner of batches that Python makes takes them in a thread of its IO pool. To read leaves
+    takes threads of that pool too, so that as many scanners as it has threads would wait for ever. Here rows
+    are read where they are asked for.
+
+    Parameters
+    ----------
+    scan : Scan
+    columns : dict of str to Expression, or empty list, optional
+        What is made of each batch; by default the columns of the scan.
+    """
+
+    def __init__(self, scan: Scan, columns: dict[str, pc.Expression] | list[str] | None) -> None:
+        self._scan = scan
+        self._columns = columns
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """Of the scan."""
+        return self._scan.schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """Of the rows that are given."""
+        return self._made(self._scan.schema.empty_table()).schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows batch by batch along the curve."""
+        for table in self._scan.tables():
+            yield from self._made(table).to_batches()
+
+    def scan_batches(self) -> Iterator[ds.TaggedRecordBatch]:
+        """Not given: rows of a scan are no rows of files; raises `SpecError`."""
+        raise SpecError(_NO_FILES)
+
+    def to_table(self) -> pa.Table:
+        """All rows."""
+        found = [self._made(table) for table in self._scan.tables()]
+        return pa.concat_tables(found) if found else self.projected_schema.empty_table()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The rows as a stream, which can be read once."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows."""
+        return self._made(self._scan.head(num_rows))
+
+    def take(self, indices: Any) -> pa.Table:
+        """Rows by their places."""
+        return self.to_table().take(indices)
+
+    def count_rows(self) -> int:
+        """How many rows there are."""
+        return self._scan.count()
+
+    def _made(self, table: pa.Table) -> pa.Table:
+        if self._columns is None:
+            return table
+        return ds.dataset(table).to_table(columns=self._columns, use_threads=False)
 
 
 _NO_FILES = (
