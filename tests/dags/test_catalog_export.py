@@ -63,7 +63,7 @@ def test_without_any_spec_there_is_one_too(load: Load, specs: Path) -> None:
         ("columns", [1]),
         ("columns", [""]),
         ("filters", "x" * 10_001),
-        ("format", "votable"),
+        ("format", "hdf5"),
         ("output", ""),
         ("output", None),
         ("overwrite", "yes"),

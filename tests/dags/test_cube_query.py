@@ -57,7 +57,7 @@ OUT_OF_BOUNDS: list[tuple[str, Any]] = [
     ("conditions", ["i == 1"]),
     ("partition_by", [["i"]]),
     ("datasets", {"seed": 1}),
-    ("format", "votable"),
+    ("format", "hdf5"),
     ("output", ""),
     ("output", None),
 ]

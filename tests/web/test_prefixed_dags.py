@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hipslake
+import pyarrow as pa
 import pytest
 from hipslake_airflow.web import pipelines
 
@@ -13,16 +16,34 @@ if TYPE_CHECKING:
     from tests.web.catalogs_page import Page
 
 IDS = (
-    "survey.catalog_ingest__stars",
-    "survey.catalog_verify__stars",
+    "survey.catalog_ingest__pleiades",
+    "survey.catalog_verify__pleiades",
     "survey.catalog_export",
     "catalog_export",
-    "survey.catalog_ingest__stars_2",
-    "survey.catalog_ingest__xstars",
-    "catalog_verify__stars",
-    "other.iceberg_sink__stars",
-    "stars",
+    "survey.catalog_ingest__pleiades_2",
+    "survey.catalog_ingest__xpleiades",
+    "catalog_verify__pleiades",
+    "other.iceberg_sink__pleiades",
+    "pleiades",
 )
+
+
+@pytest.fixture(scope="module")
+def page(airflow: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of a catalog whose name no other test of this database uses."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    rows = pa.table({"ra": [56.75], "dec": [24.12]})
+    hipslake.ingest(
+        rows, spec={"name": "pleiades", "position": {"ra": "ra", "dec": "dec"}}, warehouse=warehouse
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.web.catalogs_page.PerDag")
+        from airflow.api_fastapi.app import purge_cached_app
+
+        from tests.web.catalogs_page import Page
+
+        yield Page(warehouse, warehouse / "specs")
+        purge_cached_app()  # others take Airflow's own auth manager
 
 
 @pytest.fixture(autouse=True)
@@ -65,14 +86,18 @@ def found(names: list[str]) -> dict[str, tuple[str, ...]]:
 
 
 def test_ids_are_found_by_the_exact_name_of_the_spec() -> None:
-    wanted = ("survey.catalog_ingest__stars", "catalog_verify__stars", "survey.catalog_verify__stars")
-    assert found(["stars"]) == {"stars": wanted}
+    wanted = (
+        "survey.catalog_ingest__pleiades",
+        "catalog_verify__pleiades",
+        "survey.catalog_verify__pleiades",
+    )
+    assert found(["pleiades"]) == {"pleiades": wanted}
     # Of many names all ids are looked through.
-    many = found(["stars", *(f"none_{number}" for number in range(30))])
-    assert many["stars"] == wanted
-    assert not any(several for name, several in many.items() if name != "stars")
+    many = found(["pleiades", *(f"none_{number}" for number in range(30))])
+    assert many["pleiades"] == wanted
+    assert not any(several for name, several in many.items() if name != "pleiades")
     assert found([]) == {}
-    assert found(["star%", "star_", "s"]) == {"star%": (), "star_": (), "s": ()}
+    assert found(["pleiade%", "pleiade_", "s"]) == {"pleiade%": (), "pleiade_": (), "s": ()}
 
 
 @pytest.mark.parametrize(
@@ -90,21 +115,21 @@ def test_an_id_is_taken_apart(dag_id: str, told: tuple[str, str, str] | None) ->
 
 
 def test_the_page_of_a_catalog_has_the_dags_and_runs_of_its_prefix(page: Page) -> None:
-    answer = page.as_user().get("/hipslake/api/catalogs/stars").json()
-    assert answer["dags"]["ingest"] == "survey.catalog_ingest__stars"
+    answer = page.as_user().get("/hipslake/api/catalogs/pleiades").json()
+    assert answer["dags"]["ingest"] == "survey.catalog_ingest__pleiades"
     assert answer["dags"]["export"] == "survey.catalog_export"
-    assert answer["last_failed"]["dag_id"] == "survey.catalog_ingest__stars"
+    assert answer["last_failed"]["dag_id"] == "survey.catalog_ingest__pleiades"
     listed = {each["name"]: each for each in page.as_user().get("/hipslake/api/catalogs").json()}
-    assert listed["stars"]["last_run"]["dag_id"] == "survey.catalog_ingest__stars"
-    assert page.as_user().get("/hipslake/api/catalogs/stars/runs").json()[0]["run_id"] == "night"
+    assert listed["pleiades"]["last_run"]["dag_id"] == "survey.catalog_ingest__pleiades"
+    assert page.as_user().get("/hipslake/api/catalogs/pleiades/runs").json()[0]["run_id"] == "night"
 
 
 def test_rights_are_those_of_the_dag_with_the_prefix(page: Page) -> None:
     for dag_id, code in (
-        ("survey.catalog_ingest__stars", 200),
-        ("catalog_ingest__stars", 403),
-        ("survey.catalog_ingest__xstars", 403),
-        ("survey.catalog_verify__stars", 403),
-        ("other.iceberg_sink__stars", 403),
+        ("survey.catalog_ingest__pleiades", 200),
+        ("catalog_ingest__pleiades", 403),
+        ("survey.catalog_ingest__xpleiades", 403),
+        ("survey.catalog_verify__pleiades", 403),
+        ("other.iceberg_sink__pleiades", 403),
     ):
-        assert page.as_user(dag_id, "VIEWER").get("/hipslake/api/catalogs/stars").status_code == code
+        assert page.as_user(dag_id, "VIEWER").get("/hipslake/api/catalogs/pleiades").status_code == code

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tests.web.catalogs_page import Page
 
 TABLE = """\
-name: stars
-table: sky.stars
+name: sunk_stars
+table: sky.sunk_stars
 description: what was sunk
 source: {catalog: stars}
 partition: ["healpix[1]"]
@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("products")
     for folder in ("specs/tables", "specs/cubes", "warehouse/cubes"):
         (place / folder).mkdir(parents=True)
-    (place / "specs/tables/stars.yaml").write_text(TABLE)
+    (place / "specs/tables/sunk_stars.yaml").write_text(TABLE)
     rows = pa.table({"part": [0, 0, 1], "id": [1, 2, 3], "mag": [1.0, 2.0, 3.0]})
     cube = Storage.at(place / "warehouse" / "cubes" / "night")
     roles = CubeColumns(dimension_columns=("id",), partition_columns=("part",))
@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("HIPSLAKE_STATE", str(place / "state"))
         catalog = open_catalog(IcebergSpec(), str(place / "warehouse"))
         catalog.create_namespace("sky")
-        table = catalog.create_table("sky.stars", schema=rows.schema)
+        table = catalog.create_table("sky.sunk_stars", schema=rows.schema)
         table.append(rows)
         table.append(rows.slice(0, 1))
     return place
@@ -74,17 +74,18 @@ def told(page: Page, path: str, code: int = 200) -> Any:
 
 def test_a_table_is_told(page: Page) -> None:
     with known_runs(
-        ("iceberg_sink__stars", "one", None, "success"), ("iceberg_sink__stars", "two", None, "failed")
+        ("iceberg_sink__sunk_stars", "one", None, "success"),
+        ("iceberg_sink__sunk_stars", "two", None, "failed"),
     ):
-        found = told(page, "tables/stars")
-    assert (found["title"], found["rows"], found["files"], found["problem"]) == ("sky.stars", 4, 2, None)
+        found = told(page, "tables/sunk_stars")
+    assert (found["title"], found["rows"], found["files"], found["problem"]) == ("sky.sunk_stars", 4, 2, None)
     assert [each["rows"] for each in found["versions"]] == [4, 3]
     assert found["versions"][0]["version"] == found["version"]
     assert [column["name"] for column in found["columns"]] == ["part", "id", "mag"]
     assert found["partitioning"] == "healpix[1]"
     assert found["sorting"].startswith("mag")
     assert found["last_failed"]["run_id"] == "two"
-    assert found["dags"] == {"sink": "iceberg_sink__stars"}
+    assert found["dags"] == {"sink": "iceberg_sink__sunk_stars"}
     told(page, "tables/other", 404)
 
 
@@ -104,7 +105,8 @@ def test_a_cube_is_told(page: Page, place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "dag_id"), [("tables/stars", "iceberg_sink__stars"), ("cubes/night", "cube_build__night")]
+    ("path", "dag_id"),
+    [("tables/sunk_stars", "iceberg_sink__sunk_stars"), ("cubes/night", "cube_build__night")],
 )
 def test_a_table_and_a_cube_take_the_right_to_read_what_makes_them(
     page: Page, path: str, dag_id: str

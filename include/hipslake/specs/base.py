@@ -160,7 +160,9 @@ def repeated(names: Iterable[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = "") -> str:
+def first_mistake(
+    error: ValidationError, *, within: str = "", otherwise: str = "", shows_values: bool = False
+) -> str:
     """The first mistake that a validation found, in words: where, and what.
 
     Parameters
@@ -170,8 +172,10 @@ def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = 
         What the model stands for, where that is a part of something larger.
     otherwise : str
         What to name where the mistake is in no single field.
+    shows_values : bool
+        Whether the value that does not fit is shown; by default not, since it may hold a secret.
     """
-    first = mistakes_of(error.errors(), keys_alone, shows_values=False)[0]
+    first = mistakes_of(error.errors(), keys_alone, shows_values=shows_values)[0]
     where = ".".join(str(part) for part in (within, *first.place) if part != "") or otherwise
     return f"{where}: {first.text}" if where else first.text
 

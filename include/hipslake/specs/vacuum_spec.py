@@ -32,7 +32,7 @@ class Retention(Frozen):
         try:
             return cls(keep_versions=keep_versions, keep_days=keep_days)
         except ValidationError as error:
-            raise SpecError(first_mistake(error)) from None
+            raise SpecError(first_mistake(error, shows_values=True)) from None
 
 
 class VacuumSpec(Retention):

@@ -216,7 +216,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(
     [
         {"cube": ""},
         {"version": 0},
-        {"format": "votable"},
+        {"format": "hdf5"},
         {"output": ""},
         {"conditions": "x" * 10_001},
         {"a": 1},
