@@ -100,3 +100,20 @@ def test_other_types(column: pa.Array, least: Any, most: Any, frequent: Any) -> 
     found = summarize_column(pa.chunked_array([column]), 3)
     assert (found.min, found.max, found.frequent) == (least, most, frequent)
     assert (found.rows, found.nulls) == (len(column), column.null_count)
+
+
+@pytest.mark.parametrize(
+    ("column", "ends"),
+    [
+        (pa.array([1.5, 2.5, None], pa.float16()), (1.5, 2.5)),
+        (pa.array([3, 1, None], pa.duration("us")), (1, 3)),
+        (pa.array([1, 2**62], pa.timestamp("us")), (datetime(1970, 1, 1, 0, 0, 0, 1), None)),
+        (pa.array([1, 10**7], pa.date32()), (date(1970, 1, 2), None)),
+    ],
+)
+def test_values_that_arrow_or_python_cannot_compare_or_hold_fail_nothing(
+    column: pa.Array, ends: object
+) -> None:
+    found = summarize_column(pa.chunked_array([column]), bins=3)
+    assert (found.min, found.max) == ends
+    assert found.nulls == column.null_count

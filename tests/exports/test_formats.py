@@ -112,3 +112,15 @@ def test_the_format_is_given_or_the_ending(uri: str, given: str | None, kind: st
 def test_endings_that_say_no_format(uri: str) -> None:
     with pytest.raises(SpecError, match="none of parquet, csv, fits"):
         ExportFormat.of(uri)
+
+
+def test_csv_writes_bytes_in_hexadecimal(tmp_path: Path) -> None:
+    columns = {
+        "b": pa.array([b"ab", b"\xff\xfe", None, b""], pa.binary()),
+        "f": pa.array([b"ab", None, b"\x00\x01", b"cd"], pa.binary(2)),
+        "t": ["a", "b", "c", "d"],
+    }
+    table = pa.table(columns)
+    write_export(f"{tmp_path}/b.csv", table.schema, iter([table]), ExportFormat.CSV, ORIGIN)
+    lines = (tmp_path / "b.csv").read_text().splitlines()
+    assert lines == ['"b","f","t"', '"6162","6162","a"', '"fffe",,"b"', ',"0001","c"', '"","6364","d"']

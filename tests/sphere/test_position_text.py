@@ -107,3 +107,19 @@ def test_what_is_no_position_is_none(text: str) -> None:
 def test_what_is_not_on_the_sky_is_told(text: str) -> None:
     with pytest.raises(RegionError, match="outside"):
         parse_position(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "40 30 00 +20 00 00",
+        "30:15:20 +10:20:30",
+        "25h0m0s +5d0m0s",
+        "0534+22",
+        "0528-13",
+        "galactic 12h0m 5d0m",
+    ],
+)
+def test_what_could_be_read_as_another_place_is_refused(text: str) -> None:
+    with pytest.raises(RegionError):
+        parse_position(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import healpy
@@ -168,3 +169,12 @@ def test_values_are_json_that_tells_all(column: pa.Array) -> None:
             )
             numbers = [value for value in back.to_pylist() if value is not None and not math.isnan(value)]
             assert numbers == [v for v in given.to_pylist() if v is not None and not math.isnan(v)]
+
+
+def test_a_search_of_many_blanks_is_answered_at_once(page: Page) -> None:
+    begun = time.perf_counter()
+    answer = page.as_user().get(
+        "/hipslake/api/catalogs/stars/search", params={"q": "a=" + " " * 15_000 + "x\ny"}
+    )
+    assert answer.status_code in (404, 422)
+    assert time.perf_counter() - begun < 5

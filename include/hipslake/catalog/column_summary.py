@@ -63,6 +63,10 @@ def summarize_column(column: pa.ChunkedArray, bins: int) -> ColumnSummary:
     rows = len(column)
     if kinds.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if kinds.is_float16(column.type):  # Arrow compares none of these two
+        column = column.cast(pa.float32())
+    elif kinds.is_duration(column.type):
+        column = column.cast(pa.int64())
     nulls, values, nans = column.null_count, column.drop_null(), 0
     if kinds.is_floating(values.type):
         is_nan = pc.is_nan(values)
@@ -83,14 +87,22 @@ def summarize_column(column: pa.ChunkedArray, bins: int) -> ColumnSummary:
         rows=rows,
         nulls=nulls,
         nans=nans,
-        min=None if ends is None else ends["min"].as_py(),
-        max=None if ends is None else ends["max"].as_py(),
+        min=None if ends is None else _end(ends["min"]),
+        max=None if ends is None else _end(ends["max"]),
         mean=mean,
         deviation=deviation,
         edges=edges,
         counts=None if counts is None else counts.astype(np.int64),
         frequent=_frequent(values),
     )
+
+
+def _end(scalar: pa.Scalar) -> Any:
+    """An end as a value of Python; None for times that Python does not know, as those after year 9999."""
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _bin_edges(finite: NDArray[np.float64], bins: int) -> NDArray[np.float64]:

@@ -59,7 +59,7 @@ def gathered(
 class CsvTables:
     """Writes CSV: a header, UTF-8, texts in quotes; null is nothing at all, the empty text is `""`.
 
-    It has no place for units, descriptions and the origin.
+    Bytes are written in hexadecimal. It has no place for units, descriptions and the origin.
     """
 
     def check(self, schema: pa.Schema) -> None:
@@ -75,11 +75,26 @@ class CsvTables:
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         rows = 0
-        with pacsv.CSVWriter(file, schema) as writer:
+        with pacsv.CSVWriter(file, _without_bytes(schema.empty_table()).schema) as writer:
             for table in tables:
-                writer.write_table(table)
+                writer.write_table(_without_bytes(table))
                 rows += table.num_rows
         return rows
+
+
+def _without_bytes(table: pa.Table) -> pa.Table:
+    """A table with columns of bytes as texts in hexadecimal."""
+    for at, field in enumerate(table.schema):
+        if _is_bytes(field.type):
+            texts = (None if value is None else value.hex() for value in table.column(at).to_pylist())
+            table = table.set_column(at, field.name, pa.array(texts, pa.string()))
+    return table
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    """Whether a type is of bytes."""
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
 
 
 def _listed(schema: pa.Schema, names: list[str]) -> str:

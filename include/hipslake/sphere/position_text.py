@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from hipslake.errors import RegionError
 from hipslake.sphere.regions.region import checked, written
 
 SkyFrame = Literal["icrs", "galactic", "ecliptic"]
@@ -87,12 +88,20 @@ def parse_position(text: str) -> TextPosition | None:
     if match := _SURVEY_NAME.fullmatch(plain):
         return _of_name(match)
     frame, rest = _split_frame(plain.lower())
-    if match := _DECIMAL.fullmatch(rest) or _SIGNED.fullmatch(rest):
+    if match := _DECIMAL.fullmatch(rest):
+        return _placed(float(match[1]), float(match[2]), frame)
+    if match := _SIGNED.fullmatch(rest):
+        if abs(float(match[1])) > 360 or re.match(r"0\d{3}", match[1]):
+            raise RegionError(f"{plain}: is no pair of degrees; for the name of a survey write J{plain}")
         return _placed(float(match[1]), float(match[2]), frame)
     if match := _SEXAGESIMAL.fullmatch(rest):
         unit = match["unit"]
         hours = frame == "icrs" and unit not in ("d", "°")
-        lon = _sexagesimal(match[1], match[3], match[4], "longitude") * (15 if hours else 1)
+        if unit == "h" and not hours:
+            raise RegionError(f"{plain}: {frame} coordinates are in degrees, and not in hours")
+        lon = _sexagesimal(match[1], match[3], match[4], "longitude")
+        if hours:
+            lon = 15 * _hours(lon, f"; for degrees write {match[1]}d{match[3]}m")
         lat = _sexagesimal(match[6], match[7], match[8], "latitude")
         return _placed(lon, -lat if match[5] == "-" else lat, frame)
     return None
@@ -118,9 +127,16 @@ def _split_axes(text: str) -> tuple[SkyFrame, str] | None:
 
 def _of_name(match: re.Match[str]) -> TextPosition:
     hours, minutes, seconds, sign, degrees, arcmin, arcsec = match.groups()
-    lon = 15 * _named(hours, minutes, seconds)
+    lon = 15 * _hours(_named(hours, minutes, seconds))
     lat = _named(degrees, arcmin, arcsec)
     return _placed(lon, -lat if sign == "-" else lat, "icrs")
+
+
+def _hours(hours: float, hint: str = "") -> float:
+    """A right ascension in hours, which end at 24."""
+    if hours > 24:
+        raise RegionError(f"a right ascension of {written(hours)} hours is beyond 24{hint}")
+    return hours
 
 
 def _named(whole: str, minutes: str, rest: str | None) -> float:

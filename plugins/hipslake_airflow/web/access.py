@@ -96,6 +96,11 @@ def require_catalog(name: str, reader: Reader) -> None:
     reader.require(*queried(pipelines.owners, pipelines.MAKE_CATALOG, name))
 
 
+def may_read_catalog(name: str, reader: Reader) -> bool:
+    """Whether the user may read one of the DAGs that make a catalog."""
+    return reader.may_read_any(queried(pipelines.owners, pipelines.MAKE_CATALOG, name))
+
+
 def _may_read_catalog(name: Name, reader: ReaderDep) -> None:
     require_catalog(name, reader)
 

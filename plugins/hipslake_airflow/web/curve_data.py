@@ -135,7 +135,11 @@ def _of_catalog(
     apart = mark is None or mark.objects is None  # then sources lie where they are
     names = [each for each in joined_schema(theirs).names if each not in ROW_IDENTITY]
     flat = [each for each in names if kind_of(joined_schema(theirs).field(each).type) != "nested"]
-    wanted = InArray(its, values.cast(kind.value_type if kinds.is_dictionary(kind) else kind))
+    try:
+        keys = values.cast(kind.value_type if kinds.is_dictionary(kind) else kind)
+    except pa.ArrowInvalid:  # no source has a key that the type of its column cannot hold
+        keys = values.slice(0, 0).cast(kind.value_type if kinds.is_dictionary(kind) else kind)
+    wanted = InArray(its, keys)
     theirs, rows = read_rows(
         catalogs,
         sources,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 from fastapi import FastAPI, HTTPException, Query, status
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from hipslake.catalog.bounded_rows import BoundedRows, ReadBounds, RowChoice, bounded_rows
 from hipslake.catalog.metadata import CatalogMetadata
@@ -20,7 +21,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.timeouts import deadline
 from pydantic_core import to_json
 
-from hipslake_airflow.web.access import MAY_READ_CATALOG
+from hipslake_airflow.web.access import MAY_READ_CATALOG, ReaderDep, may_read_catalog
 from hipslake_airflow.web.catalog_store import CatalogStore, Layer
 from hipslake_airflow.web.columnar import columns_told, kind_of, values_of
 from hipslake_airflow.web.known_specs import KnownSpecs
@@ -60,11 +61,19 @@ def add_row_data(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> Non
     @app.get("/api/catalogs/{name}/row", dependencies=readable)
     async def show_row(
         name: Name,
+        reader: ReaderDep,
         ask: AskingDep,
         key: Annotated[str, Query(max_length=40)],
         version: Number | None = None,
     ) -> Response:
-        return await ask(lambda: _row_answer(catalogs, specs, name, version, key))
+        told = await ask(lambda: _row_answer(catalogs, specs, name, version, key))
+        curves = [each for each in told["light_curves"] if each["kind"] == "nested"]
+        for each in told["light_curves"]:  # sources in another catalog, which the reader may not see
+            if each["kind"] != "nested" and await run_in_threadpool(
+                may_read_catalog, each["catalog"], reader
+            ):
+                curves.append(each)
+        return json_response({**told, "light_curves": curves})
 
 
 def read_rows(
@@ -224,7 +233,7 @@ def row_of_key(
 
 def _row_answer(
     catalogs: CatalogStore, specs: KnownSpecs, name: str, version: int | None, key: str
-) -> Response:
+) -> dict[str, Any]:
     metadata, found = row_of_key(catalogs, name, version, key, [])
     columns, data = columns_answer(metadata, found.table)
     rows = [
@@ -233,13 +242,11 @@ def _row_answer(
             keys_of(found), found.ra.tolist(), found.dec.tolist(), zip(*data, strict=True), strict=True
         )
     ]
-    return json_response(
-        {
-            "version": metadata.version,
-            "columns": columns,
-            "rows": rows,
-            "truncated": found.stopped is not None,
-            "light_curves": [curve.model_dump() for curve in light_curves(metadata, specs)],
-            **rows[0],
-        }
-    )
+    return {
+        "version": metadata.version,
+        "columns": columns,
+        "rows": rows,
+        "truncated": found.stopped is not None,
+        "light_curves": [curve.model_dump() for curve in light_curves(metadata, specs)],
+        **rows[0],
+    }

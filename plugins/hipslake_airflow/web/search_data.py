@@ -29,7 +29,6 @@ from hipslake_airflow.web.store import AskingDep
 _MOST_PLACES = 100
 _REGION = re.compile(r"\s*(cone|box|polygon|moc|pixels)\s", re.I)
 _PIXEL = re.compile(r"\s*(\d{1,2})\s*/\s*(\d{1,19})\s*")
-_NAMED = re.compile(r"\s*([^\s=]+)\s*=\s*(.+?)\s*")
 _WHOLE = re.compile(r"[-+]?\d{1,30}")
 
 
@@ -61,8 +60,9 @@ def _by_value(catalogs: CatalogStore, metadata: CatalogMetadata, name: str, text
     """The rows with a value of an indexed column, named or not."""
     indexed = [index.column for index in metadata.indices]
     value = text.strip()
-    if (match := _NAMED.fullmatch(text)) is not None:
-        column, value = match[1].strip('"`'), match[2].strip("'\"")
+    named, sign, rest = (part.strip() for part in text.partition("="))
+    if sign and rest and len(named.split()) == 1:
+        column, value = named.strip('"`'), rest.strip("'\"")
         select(metadata, [column])
         indexed = [column]
     places: list[dict[str, Any]] = []
