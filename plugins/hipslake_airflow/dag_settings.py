@@ -139,10 +139,10 @@ def _imported(name: str, where: str) -> Any:
     module, _, attribute = name.rpartition(".")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # whatever the module does as it is imported
         raise SpecError(
-            f"{where}: {name!r} cannot be imported ({error}); write module.function of a module on "
-            "Airflow's path"
+            f"{where}: {name!r} cannot be imported ({type(error).__name__}: {error}); write module.function "
+            "of a module on Airflow's path"
         ) from None
     if not callable(found):
         raise SpecError(f"{where}: {name!r} is no function; write module.function")

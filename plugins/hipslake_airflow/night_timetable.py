@@ -16,8 +16,9 @@ class NightTimetable(CronDataIntervalTimetable):
 
     Airflow's own ids say when a run may start, which is the end of its interval: the run of the night of
     October 1 would have October 2 in its id. Of a day or longer it is `scheduled__night_2026-10-01`, the date
-    that `{{ night }}` is; of shorter ones `scheduled__from_2026-10-01T06:00:00+00:00`. No id of before can be
-    one of these. Runs of a backfill are named by Airflow itself; `run_notes` tells which night they are.
+    that `{{ night }}` is, with the time if that is not midnight; of shorter ones
+    `scheduled__from_2026-10-01T06:00:00+00:00`. No id of before can be one of these. Runs of a backfill are
+    named by Airflow itself; `run_notes` tells which night they are.
     """
 
     def generate_run_id(
@@ -29,7 +30,11 @@ class NightTimetable(CronDataIntervalTimetable):
                 run_type=run_type, run_after=run_after, data_interval=data_interval, **extra
             )
         start, end = data_interval
-        whole = end - start >= _A_DAY
+        if end - start < _A_DAY:
+            return run_type.generate_run_id(suffix=f"from_{start.isoformat()}")
+        # Of two runs with one id Airflow's scheduler dies, and a schedule that moves to later in the day
+        # begins with a night of the same date: so the time is part of the id.
+        midnight = (start.hour, start.minute, start.second) == (0, 0, 0)
         return run_type.generate_run_id(
-            suffix=f"night_{start:%Y-%m-%d}" if whole else f"from_{start.isoformat()}"
+            suffix=f"night_{start:%Y-%m-%d}" if midnight else f"night_{start:%Y-%m-%dT%H:%M:%S}"
         )

@@ -409,3 +409,12 @@ assert data.sort_by("id").to_table()["id"].to_pylist() == list(range(5000))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_rows_without_columns_are_as_many_as_with_them(catalog: Catalog) -> None:
+    rows = catalog.count() if hasattr(catalog, "count") else catalog.metadata.total_rows
+    assert catalog.scan([]).to_arrow().num_rows == rows
+    assert len(catalog.scan([]).to_pandas()) == rows
+    data = catalog.scan().to_dataset()
+    assert data.to_table(columns=[]).num_rows == rows
+    assert data.to_table(columns={}).num_rows == rows

@@ -260,3 +260,15 @@ def test_verify(command: Command, warehouse: Path, damage: bool) -> None:
     assert [each["ok"] for each in told] == [True, not damage]
     assert command("verify", SURVEY, "--at", 1).code == 0
     assert "1,200 rows" in command("verify", SURVEY, "--all").out
+
+
+def test_of_several_filters_rows_pass_all(command: Command, made_warehouse: Path) -> None:
+    def counted(*filters: str) -> int:
+        options = [word for text in filters for word in ("--filter", text)]
+        place = made_warehouse / "catalogs" / SURVEY
+        return int(command("read", place, *options, "--count").out)
+
+    assert 0 < counted("mag < 17", "mag > 14") == counted("mag < 17 and mag > 14") < counted("mag < 17")
+    # `or` binds within its own filter.
+    several = counted("mag < 15 or mag > 16", "mag < 15.5")
+    assert several == counted("mag < 15") < counted("mag < 15 or mag > 16")

@@ -193,3 +193,17 @@ def test_the_variable_names_several_folders(
     write("catalogs", "others", CATALOG, folder="more")
     monkeypatch.setenv("HIPSLAKE_SPECS", f"{specs}:{tmp_path / 'more'}")
     assert {"catalog_ingest__stars", "catalog_ingest__others"} <= spec_dags().keys()
+
+
+@pytest.mark.parametrize(
+    "text", ["x = (", "x = undefined", "import os; x = os.environ['NOT_THERE']", "exit(3)"]
+)
+def test_a_module_of_callbacks_that_fails_takes_no_other_dags_down(
+    specs: Path, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    (tmp_path / "our_broken_alerts.py").write_text(text + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    write("catalogs", "loud", CATALOG | {"airflow": {"on_failure": "our_broken_alerts.f"}})
+    assert "catalog_ingest__stars" in spec_dags(specs)
+    with pytest.raises(SpecError, match=r"loud.yaml: airflow.on_failure: 'our_broken_alerts.f' cannot be"):
+        check_specs(specs)

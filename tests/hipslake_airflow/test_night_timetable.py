@@ -38,8 +38,8 @@ def runs(cron: str, many: int) -> list[tuple[str, DataInterval]]:
     ("cron", "first"),
     [
         ("0 0 * * *", "scheduled__night_2026-10-01"),
-        ("0 12 * * *", "scheduled__night_2026-10-01"),
-        ("30 3 * * 1", "scheduled__night_2026-10-05"),
+        ("0 12 * * *", "scheduled__night_2026-10-01T12:00:00"),
+        ("30 3 * * 1", "scheduled__night_2026-10-05T03:30:00"),
         ("@monthly", "scheduled__night_2026-10-01"),
         ("0 */6 * * *", "scheduled__from_2026-10-01T00:00:00+00:00"),
         ("*/5 * * * *", "scheduled__from_2026-10-01T00:00:00+00:00"),
@@ -66,3 +66,22 @@ def test_runs_by_hand_and_by_assets_are_named_as_ever() -> None:
     assert made == "manual__2026-10-02T00:00:00+00:00"
     made = timetable.generate_run_id(run_type=DagRunType.ASSET_TRIGGERED, run_after=START, data_interval=None)
     assert made == "asset_triggered__2026-10-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("0 2 * * *", "0 3 * * *"),
+        ("@daily", "0 12 * * *"),
+        ("0 2 * * *", "30 2 * * *"),
+        ("0 3 * * MON", "0 4 * * MON"),
+        ("@daily", "@weekly"),
+        ("0 5 * * *", "0 4 * * *"),
+        ("@hourly", "@daily"),
+    ],
+)
+def test_ids_are_of_one_run_only_where_a_schedule_has_changed(before: str, after: str) -> None:
+    """Of a second run with an id that is there, Airflow's scheduler dies."""
+    found = dict[str, datetime]()
+    for made, interval in [*runs(before, 40), *runs(after, 40)]:
+        assert found.setdefault(made, interval.start) == interval.start

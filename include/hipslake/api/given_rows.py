@@ -201,12 +201,16 @@ def _of_astropy(table: Any) -> pa.Table:
         if values.dtype.kind == "S":
             values = np.ma.MaskedArray(np.char.decode(values.data, "utf-8"), values.mask)
         plain = values.data.astype(values.dtype.newbyteorder("="), copy=False)
-        if values.ndim == 1:
-            array = pa.array(plain, mask=np.ma.getmaskarray(values))
-        else:
-            width = int(np.prod(plain.shape[1:]))
-            array = pa.FixedSizeListArray.from_arrays(pa.array(plain.reshape(-1)), width)
-        told: Mapping[str, Any] = {"unit": column.unit, "description": column.info.description}
+        mask = np.ma.getmaskarray(values)
+        if plain.dtype.kind in "Mm":  # beside a mask, Arrow takes "not a time" for a time
+            mask = mask | np.isnat(plain)
+        array = pa.array(plain.reshape(-1), mask=mask.reshape(-1))
+        if values.ndim > 1:
+            array = pa.FixedSizeListArray.from_arrays(array, int(np.prod(plain.shape[1:])))
+        told: Mapping[str, Any] = {
+            "unit": getattr(column, "unit", None),
+            "description": column.info.description,
+        }
         metadata = {key: str(value) for key, value in told.items() if value}
         arrays.append(array)
         fields.append(pa.field(name, array.type, metadata=metadata or None))

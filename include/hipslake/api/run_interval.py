@@ -50,6 +50,9 @@ def window_of_interval(interval: Any) -> Window:
         raise _no_time(interval) from None
 
 
+_FIRST_MJD, _LAST_MJD = 15020, 88069
+
+
 def _moment(given: Any) -> datetime:
     if hasattr(given, "to_datetime"):  # of astropy
         given = given.to_datetime(timezone=UTC)
@@ -60,7 +63,13 @@ def _moment(given: Any) -> datetime:
         if isinstance(given, bool):
             raise _no_time(given)
         if isinstance(given, Real):
-            return _MJD_ZERO + _microseconds(float(given))
+            days = float(given)
+            if not _FIRST_MJD <= days <= _LAST_MJD:
+                raise SpecError(
+                    f"interval: the number {given} is no Modified Julian Date of 1900 to 2100; of a Julian "
+                    "Date take 2400000.5 off, and write years and dates as texts, such as 2026-11-20"
+                )
+            return _MJD_ZERO + _microseconds(days)
         if isinstance(given, str):
             given = datetime.fromisoformat(given)
         if isinstance(given, datetime):

@@ -166,6 +166,8 @@ class Scan:
 
     def to_arrow(self) -> pa.Table:
         """All rows as a table, ordered by (`_healpix_29`, `_row`)."""
+        if not self.schema.names:  # of tables without a column, Arrow adds no rows up
+            return self.select([HEALPIX_COLUMN]).to_arrow().select([])
         tables = list(self.tables())
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 

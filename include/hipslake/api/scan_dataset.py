@@ -138,6 +138,8 @@ class ScanScanner:
 
     def to_table(self) -> pa.Table:
         """All rows."""
+        if not self.projected_schema.names:
+            return self._scan.select([]).to_arrow()
         found = [self._made(table) for table in self._scan.tables()]
         return pa.concat_tables(found) if found else self.projected_schema.empty_table()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from hipslake.cli.filters import All
 from hipslake.cli.ingest_command import add_run_arguments, tell_outcome
 from hipslake.cli.places import CATALOG, listed
 
@@ -22,8 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--how", choices=("inner", "left", "anti", "outer"), help="by default inner")
     how.add_argument("--columns", type=listed, metavar="A,B", help="what is kept of the left catalog")
     how.add_argument("--right-columns", type=listed, metavar="A,B", help="what is kept of the right one")
-    how.add_argument("--filter", metavar="TEXT", help="which left rows take part, such as 'mag < 12'")
-    how.add_argument("--right-filter", metavar="TEXT", help="which right rows take part")
+    how.add_argument(
+        "--filter", action=All, metavar="TEXT", help="which left rows take part, such as 'mag < 12'"
+    )
+    how.add_argument("--right-filter", action=All, metavar="TEXT", help="which right rows take part")
     parser.add_argument(
         "--region", metavar="TEXT", help="only left rows in it, such as 'cone 56.7 24.1 3deg'"
     )
