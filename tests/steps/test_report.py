@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import InputError, StorageError, VerificationError
 from hipslake.steps.report import Report, Request, execute_step, finished_report, job_arguments, perform
+from hipslake.steps.report import log as report_log
 from hipslake.steps.run import RunFolder
 
 from tests.steps.in_process import freeze, start
@@ -92,23 +95,31 @@ def test_a_changed_source_file_changes_the_fingerprint_of_every_step(
 
 
 def test_what_a_job_logs_of_an_error_that_is_expected_does_not_say_it_once_more(
-    folder: RunFolder, caplog: pytest.LogCaptureFixture
+    folder: RunFolder,
 ) -> None:
     """The task's log, which has that of the job in it, ends with the message. Of a bug all is told."""
     uris = submitted(CountRequest(run_uri=folder.uri))
+    logged = io.StringIO()  # written by plain `logging`, whatever Airflow has made of the handlers of others
+    handler = logging.StreamHandler(logged)
     for error, expected in [
         (InputError("part-1.parquet: no such column"), True),
         (StorageError("the store does not answer"), False),
         (KeyError("part-1.parquet"), False),
     ]:
-        caplog.clear()
-        assert execute_step(fail(error), CountRequest, **uris) == 1
+        logged.seek(0)
+        logged.truncate()
+        report_log.addHandler(handler)
+        try:
+            assert execute_step(fail(error), CountRequest, **uris) == 1
+        finally:
+            report_log.removeHandler(handler)
         report = folder.read(RunFolder.report_path("count"), Report)
         assert report.error is not None
         assert (report.error.is_expected, report.error.message) == (expected, str(error))
-        assert "Step count failed" in caplog.text
-        assert (str(error) in caplog.text, "Traceback" in caplog.text) == (not expected, not expected)
-        assert (uris["report_uri"] in caplog.text) == expected
+        text = logged.getvalue()
+        assert "Step count failed" in text
+        assert (str(error) in text, "Traceback" in text) == (not expected, not expected)
+        assert (uris["report_uri"] in text) == expected
 
 
 def test_lost_rows_fail_the_step(folder: RunFolder) -> None:
