@@ -1,7 +1,8 @@
-"""Frames of polars, handed over as rows, where polars is installed."""
+"""Frames of polars and relations of DuckDB, handed over as rows, where both are installed."""
 
 from __future__ import annotations
 
+import duckdb
 import polars as pl
 import pyarrow as pa
 from hipslake.api.given_rows import rows_of, stage
@@ -18,7 +19,14 @@ rows = pa.table(
 frame = pl.from_arrow(rows)
 digests = set()
 for number, given in enumerate(
-    (rows, frame, frame.lazy(), frame.lazy().filter(pl.col("time").is_not_null()))
+    (
+        rows,
+        frame,
+        frame.lazy(),
+        frame.lazy().filter(pl.col("time").is_not_null()),
+        duckdb.sql("select * from rows"),
+        duckdb.sql("select * from rows where time is not null"),
+    )
 ):
     found = rows_of(given)
     table = found.read_all()

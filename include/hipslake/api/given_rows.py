@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from hipslake.api.numpy_columns import arrow_column, column_named
 from hipslake.errors import InputError, SpecError
 from hipslake.specs.source_spec import Format
 from hipslake.storage.folder import Storage
@@ -37,8 +39,8 @@ _ENDINGS: dict[str, Format] = {
 }
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 _KINDS = (
-    "an Arrow table or record batch reader, a pandas, polars or astropy table, a structured array, anything "
-    "with __arrow_c_stream__, a path or glob, or a list of them"
+    "an Arrow table or record batch reader, a pandas, polars or astropy table, a table of a FITS file, a "
+    "structured array, anything with __arrow_c_stream__, a path or glob, or a list of them"
 )
 
 
@@ -91,7 +93,8 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
     ----------
     data
         A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader` or `Dataset`, a frame of pandas (its index is
-        left out) or polars (lazy or not), a table of astropy (with its units and descriptions), a structured
+        left out) or polars (lazy or not), a table of astropy (see `hipslake.api.astropy_rows.table_rows`), a
+        binary table of a FITS file or its records (see `hipslake.api.fits_records.record_rows`), a structured
         array of numpy, or anything with `__arrow_c_stream__`.
 
     Raises
@@ -110,15 +113,13 @@ def rows_of(data: Any) -> pa.RecordBatchReader:
         if isinstance(data, pa.RecordBatch):
             return pa.Table.from_batches([data]).to_reader()
         if library == "pandas" and hasattr(data, "columns"):
-            data = pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata()
+            data = pandas_rows(data)
         elif library == "polars" and hasattr(data, "columns"):
             data = (data.collect() if hasattr(data, "collect") else data).to_arrow()
-        elif library == "astropy" and hasattr(data, "colnames"):
+        elif library == "astropy":
             data = _of_astropy(data)
-        elif getattr(getattr(data, "dtype", None), "names", None):  # numpy, or the rows of a FITS file
-            from astropy.table import Table
-
-            data = _of_astropy(Table(data))
+        elif getattr(getattr(data, "dtype", None), "names", None):
+            data = _of_structured(data)
         if isinstance(data, pa.Table):
             return data.to_reader()
         if hasattr(data, "__arrow_c_stream__"):
@@ -190,31 +191,56 @@ def _row_bytes(table: pa.Table) -> float:
     return max(sink.tell() / first.num_rows, 1.0)
 
 
-def _of_astropy(table: Any) -> pa.Table:
-    """A table of astropy as Arrow, with the units and descriptions of its columns."""
-    import numpy as np
+def pandas_rows(frame: Any) -> pa.Table:
+    """Return a frame of pandas as Arrow, without its index; numbers of another byte order are turned.
 
-    arrays, fields = [], []
-    for name in table.colnames:
-        column = table[name]
-        values = np.ma.asarray(getattr(column, "value", column))
-        if values.dtype.kind == "S":
-            values = np.ma.MaskedArray(np.char.decode(values.data, "utf-8"), values.mask)
-        plain = values.data.astype(values.dtype.newbyteorder("="), copy=False)
-        mask = np.ma.getmaskarray(values)
-        if plain.dtype.kind in "Mm":  # beside a mask, Arrow takes "not a time" for a time
-            mask = mask | np.isnat(plain)
-        array = pa.array(plain.reshape(-1), mask=mask.reshape(-1))
-        if values.ndim > 1:
-            array = pa.FixedSizeListArray.from_arrays(array, int(np.prod(plain.shape[1:])))
-        told: Mapping[str, Any] = {
-            "unit": getattr(column, "unit", None),
-            "description": column.info.description,
-        }
-        metadata = {key: str(value) for key, value in told.items() if value}
-        arrays.append(array)
-        fields.append(pa.field(name, array.type, metadata=metadata or None))
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    Raises
+    ------
+    pyarrow.ArrowException, TypeError, ValueError
+        Arrow cannot hold a column, or two have one name.
+    """
+    swapped = [
+        at
+        for at, kind in enumerate(frame.dtypes)
+        if isinstance(kind, np.dtype) and not kind.isnative and kind.names is None
+    ]
+    if swapped:
+        frame = frame.copy(deep=False)
+        for at in swapped:
+            frame.isetitem(at, frame.iloc[:, at].to_numpy().astype(frame.dtypes.iloc[at].newbyteorder("=")))
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+
+
+def _of_astropy(data: Any) -> Any:
+    """A table of astropy, a table of a FITS file, or its records, as Arrow; anything else as it is."""
+    if hasattr(data, "colnames"):
+        from hipslake.api.astropy_rows import table_rows
+
+        return table_rows(data)
+    from astropy.io import fits
+
+    from hipslake.api.fits_records import record_rows
+
+    if isinstance(data, fits.FITS_rec):
+        return record_rows(data)
+    if isinstance(data, fits.BinTableHDU | fits.TableHDU) and data.data is not None:
+        return record_rows(data.data, data.header)
+    if isinstance(data, fits.HDUList):
+        tables = [at for at, hdu in enumerate(data) if isinstance(hdu, fits.BinTableHDU | fits.TableHDU)]
+        raise SpecError(
+            f"data: is a list of HDUs; give one that is a table ({', '.join(map(str, tables)) or 'none is'})"
+        )
+    return data
+
+
+def _of_structured(data: Any) -> pa.Table:
+    """A structured array of numpy, masked or not, as Arrow."""
+    values, mask = np.ma.getdata(data), np.ma.getmaskarray(data) if np.ma.isMaskedArray(data) else None
+    arrays = []
+    for name in values.dtype.names:
+        with column_named(name):
+            arrays.append(arrow_column(values[name], None if mask is None else mask[name]))
+    return pa.Table.from_arrays(arrays, names=list(values.dtype.names))
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

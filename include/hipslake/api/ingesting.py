@@ -50,9 +50,10 @@ def ingest(
     ----------
     data : optional
         Rows: an Arrow table, record batch reader or dataset, a frame of pandas (without its index) or polars,
-        a table of astropy, a structured array, or anything with `__arrow_c_stream__`. Or files: a path, URI
-        or glob, or a list of them, in the format that their names end with. By default the files that the
-        spec names.
+        a table of astropy, a table of a FITS file as `astropy.io.fits` gives it, a structured array, or
+        anything with `__arrow_c_stream__`; see `hipslake.api.given_rows.rows_of`. Or files: a path, URI or
+        glob, or a list of them, in the format that their names end with. By default the files that the spec
+        names.
     spec : dict, path, or CatalogSpec
         As in [docs/catalog_spec.md](../../../docs/catalog_spec.md). With data, it needs no `source`; what it
         says there of the files' format holds for files that are given.

@@ -6,10 +6,11 @@ from datetime import UTC, date, datetime, timedelta
 from numbers import Real
 from typing import Any
 
-from hipslake.errors import SpecError
+from hipslake.errors import InputError, SpecError
 from hipslake.steps.run import Window
 
 _MJD_ZERO = datetime(1858, 11, 17, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _FORMS = "give a date, a time, a Modified Julian Date, or a pair of them"
 
@@ -20,9 +21,9 @@ def window_of_interval(interval: Any) -> Window:
     Parameters
     ----------
     interval
-        A start and an end, or a start alone, from which on a day counts. A time is a `datetime` (UTC where it
-        has no time zone), a `date`, a text in ISO 8601, a `numpy.datetime64`, a time of astropy, or a number:
-        a Modified Julian Date, in UTC.
+        A start and an end (a pair, or an array of two), or a start alone, from which on a day counts. A time
+        is a `datetime` (UTC where it has no time zone), a `date`, a text in ISO 8601, a `numpy.datetime64`, a
+        time of astropy of any scale, or a number: a Modified Julian Date, in UTC.
 
     Raises
     ------
@@ -36,7 +37,7 @@ def window_of_interval(interval: Any) -> Window:
     >>> window_of_interval(("2026-11-20T12:00", "2026-11-21T12:00")).end
     datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.timezone.utc)
     """
-    if isinstance(interval, list | tuple):
+    if isinstance(interval, list | tuple) or _is_array(interval):
         if len(interval) != 2:
             raise SpecError(f"interval: has {len(interval)} times; give a start and an end")
         start, end = (_moment(each) for each in interval)
@@ -53,10 +54,20 @@ def window_of_interval(interval: Any) -> Window:
 _FIRST_MJD, _LAST_MJD = 15020, 88069
 
 
+def _is_array(given: Any) -> bool:
+    """Whether it holds several times: an array of numpy, pandas or astropy, of one dimension."""
+    shape = getattr(given, "shape", None)
+    return isinstance(shape, tuple) and len(shape) == 1
+
+
 def _moment(given: Any) -> datetime:
-    if hasattr(given, "to_datetime"):  # of astropy
-        given = given.to_datetime(timezone=UTC)
-    elif hasattr(given, "dtype") and hasattr(given, "item"):  # of numpy
+    if hasattr(given, "to_datetime") and hasattr(given, "scale"):  # of astropy
+        return _moment_of_astropy(given)
+    if hasattr(given, "as_py"):  # of Arrow
+        given = given.as_py()
+    if hasattr(given, "dtype") and hasattr(given, "item"):  # of numpy
+        if getattr(given, "shape", ()) != ():
+            raise _no_time(given)
         plain = given.astype("datetime64[us]") if given.dtype.kind == "M" else given
         given = plain.item()
     try:
@@ -80,6 +91,25 @@ def _moment(given: Any) -> datetime:
     except (ValueError, OverflowError, OSError):
         raise _no_time(given) from None
     raise _no_time(given)
+
+
+def _moment_of_astropy(time: Any) -> datetime:
+    from astropy.time import Time
+
+    from hipslake.api.astropy_rows import utc_microseconds
+
+    if not isinstance(time, Time) or not time.isscalar:  # but a difference of times, say
+        raise _no_time(time)
+    try:
+        found, mask = utc_microseconds(time)
+    except InputError as error:
+        raise SpecError(f"interval: {error}") from None
+    if mask:
+        raise _no_time(time)
+    try:
+        return _EPOCH + timedelta(microseconds=int(found))
+    except OverflowError:
+        raise _no_time(time) from None
 
 
 def _microseconds(days: float) -> timedelta:
