@@ -12,9 +12,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hipslake.catalog.column_summary import FREQUENT, summarize_column
+from hipslake.catalog.column_summary import FREQUENT, ColumnSummary, summarize_column
 from hypothesis import given
 from hypothesis import strategies as st
+
+
+def ends_of(found: ColumnSummary) -> tuple[Any, Any]:
+    """The least and the greatest value, as Python has them."""
+    return (None, None) if found.ends is None else tuple(found.ends.to_pylist())  # type: ignore[return-value]
+
 
 NUMBERS = st.lists(st.one_of(st.none(), st.floats(width=64), st.floats(-1e6, 1e6)), max_size=60)
 INTEGERS = st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.integers(0, 4)), max_size=60)
@@ -27,7 +33,7 @@ def test_floats(values: list[float | None], bins: int) -> None:
     finite = np.array([value for value in known if math.isfinite(value)])
     assert (found.rows, found.nulls) == (len(values), values.count(None))
     assert found.nans == len(values) - found.nulls - len(known)
-    assert (found.min, found.max) == (min(known, default=None), max(known, default=None))
+    assert ends_of(found) == (min(known, default=None), max(known, default=None))
     assert found.frequent is None
     if not len(finite):
         assert (found.edges, found.counts, found.mean) == (None, None, None)
@@ -50,7 +56,7 @@ def test_floats(values: list[float | None], bins: int) -> None:
 def test_integers(values: list[int | None]) -> None:
     found = summarize_column(pa.chunked_array([values], pa.int64()), 7)
     known = [value for value in values if value is not None]
-    assert (found.min, found.max, found.nans) == (min(known, default=None), max(known, default=None), 0)
+    assert (*ends_of(found), found.nans) == (min(known, default=None), max(known, default=None), 0)
     counted = collections.Counter(known)
     assert found.frequent is not None
     assert sorted((n for _, n in found.frequent), reverse=True) == [n for _, n in found.frequent]
@@ -79,7 +85,7 @@ def test_times_are_counted_in_seconds_since_1970(kind: pa.DataType, values: list
     assert found.edges is not None
     assert (found.edges[0], found.edges[-1]) == (min(seconds), max(seconds))
     assert (found.mean, found.nulls) == (None, values.count(None))
-    assert pd.Timestamp(found.min).timestamp() == min(seconds)
+    assert pd.Timestamp(ends_of(found)[0]).timestamp() == min(seconds)
 
 
 @pytest.mark.parametrize(
@@ -98,22 +104,57 @@ def test_times_are_counted_in_seconds_since_1970(kind: pa.DataType, values: list
 )
 def test_other_types(column: pa.Array, least: Any, most: Any, frequent: Any) -> None:
     found = summarize_column(pa.chunked_array([column]), 3)
-    assert (found.min, found.max, found.frequent) == (least, most, frequent)
+    assert (*ends_of(found), found.frequent) == (least, most, frequent)
     assert (found.rows, found.nulls) == (len(column), column.null_count)
+
+
+WHOLE = [
+    *(pa.timestamp(unit) for unit in ("s", "ms", "us", "ns")),
+    *(pa.timestamp("ns", "Europe/Berlin"), pa.timestamp("us", "nowhere")),
+    *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
+    *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.date32(), pa.date64()),
+]
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=str)
+@given(data=st.data())
+def test_ends_of_times_and_durations_have_all_their_digits(kind: pa.DataType, data: st.DataObject) -> None:
+    """Also beyond the years that Python has."""
+    bits = kind.bit_width - 1
+    numbers = st.lists(st.one_of(st.none(), st.integers(-(2**bits), 2**bits - 1), st.integers(0, 5)))
+    values = data.draw(numbers)
+    whole = pa.array(values, pa.int32() if bits == 31 else pa.int64())
+    found = summarize_column(pa.chunked_array([whole.view(kind), whole.view(kind)]), 3)
+    known = [value for value in values if value is not None]
+    if not known:
+        assert found.ends is None
+        return
+    assert found.ends is not None
+    assert found.ends.type == kind
+    assert found.ends.view(whole.type).to_pylist() == [min(known), max(known)]
+    assert found.nulls == 2 * values.count(None)
 
 
 @pytest.mark.parametrize(
     ("column", "ends"),
     [
-        (pa.array([1.5, 2.5, None], pa.float16()), (1.5, 2.5)),
-        (pa.array([3, 1, None], pa.duration("us")), (1, 3)),
-        (pa.array([1, 2**62], pa.timestamp("us")), (datetime(1970, 1, 1, 0, 0, 0, 1), None)),
-        (pa.array([1, 10**7], pa.date32()), (date(1970, 1, 2), None)),
+        (pa.array([1.5, -2.5, None, float("nan")], pa.float16()), (-2.5, 1.5)),
+        (pa.array(["5.10", None, "-3.25"]).cast(pa.decimal32(5, 2)), (Decimal("-3.25"), Decimal("5.10"))),
+        (pa.array(["5.10", None, "-3.25"]).cast(pa.decimal64(9, 2)), (Decimal("-3.25"), Decimal("5.10"))),
+        (pa.array(["5.10", None, "-3.25"]).cast(pa.decimal256(50, 2)), (Decimal("-3.25"), Decimal("5.10"))),
+        (pa.array([7, 5, None], pa.int64()).dictionary_encode(), (5, 7)),
     ],
+    ids=lambda value: str(getattr(value, "type", "")),
 )
-def test_values_that_arrow_or_python_cannot_compare_or_hold_fail_nothing(
-    column: pa.Array, ends: object
-) -> None:
+def test_ends_of_types_that_arrow_does_not_compare_itself(column: pa.Array, ends: object) -> None:
     found = summarize_column(pa.chunked_array([column]), bins=3)
-    assert (found.min, found.max) == ends
-    assert found.nulls == column.null_count
+    assert ends_of(found) == ends
+    assert found.ends is not None
+    assert found.ends.type == (column.dictionary.type if pa.types.is_dictionary(column.type) else column.type)
+
+
+def test_durations_are_numbers_of_their_unit() -> None:
+    found = summarize_column(pa.chunked_array([pa.array([3, 1, None], pa.duration("us"))]), 2)
+    assert found.edges is not None
+    assert (found.edges[0], found.edges[-1]) == (1, 3)
+    assert (found.mean, found.deviation) == (2, 1)

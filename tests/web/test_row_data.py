@@ -11,7 +11,10 @@ import healpy
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake_airflow.web import row_data
+from hipslake.catalog.bounded_rows import ReadBounds
+from hipslake.catalog.leaf_rows import row_group_sizes
+from hipslake.sphere.intervals import Intervals
+from hipslake_airflow.web import column_data, row_data
 from hipslake_airflow.web.columnar import kind_of, values_of
 
 from tests.steps.nights import Survey
@@ -145,6 +148,18 @@ VALUES = [
     pa.array([[1.5, math.nan], None, []]),
     pa.array([{"t": [1, 2**60], "f": [None, math.inf]}, None]),
     pa.array([], pa.float64()),
+    pa.array([1, None, 2**62], pa.duration("ns")),
+    pa.array([1, None], pa.time64("ns")),
+    pa.array([2**62, None], pa.timestamp("s")),
+    pa.array([2**62, None], pa.timestamp("us", "Europe/Berlin")),
+    pa.array([5, None], pa.timestamp("us", "nowhere")),
+    pa.array([2**31 - 1, None], pa.date32()),
+    pa.array([[2**62], None], pa.list_(pa.duration("s"))),
+    pa.array([[2**62], None], pa.list_(pa.timestamp("s"))),
+    pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.time64("ns"))),
+    pa.array([{}, None], pa.struct([])),
+    pa.array([b"0123456789abcdef", None], pa.uuid()),
+    pa.nulls(2),
 ]
 
 
@@ -154,9 +169,9 @@ def test_values_are_json_that_tells_all(column: pa.Array) -> None:
         encoding, values = values_of(given)
         assert json.loads(json.dumps(values, allow_nan=False)) == values
         assert len(values) == len(given)
-        for value, told_value in zip(given.to_pylist(), values, strict=True):
-            assert (value is None) == (told_value is None)
+        assert [value is None for value in values] == given.is_null().to_pylist()
         if kind_of(column.type) == "integer":
+            given = given.cast(pa.int64()) if pa.types.is_duration(column.type) else given
             back = [None if value is None else int(value) for value in values]
             assert back == given.to_pylist()
             assert all(value is None or isinstance(value, str) for value in values) == (encoding == "text")
@@ -178,3 +193,51 @@ def test_a_search_of_many_blanks_is_answered_at_once(page: Page) -> None:
     )
     assert answer.status_code in (404, 422)
     assert time.perf_counter() - begun < 5
+
+
+def test_columns_that_are_too_many_together_are_told_one_by_one(
+    page: Page, survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = {each["name"]: each for each in told(page, "columns")["columns"]}
+    storage = survey.catalog.storage
+    paths = survey.catalog.metadata.partitions(None, storage)["path"].to_pylist()
+    own, sky = {"ra", "dec", "_healpix_29", "_row"}, Intervals.whole_sky()
+
+    def most(columns: set[str]) -> int:
+        return max(each.bytes for path in paths for each in row_group_sizes(storage, path, columns, sky))
+
+    names = [name for name in together if not name.startswith("_")]
+    most_of_one = max(most({name, *own}) for name in names)
+    assert most_of_one < most({*names, *own})
+    monkeypatch.setattr(column_data, "_OF_ALL", ReadBounds(row_group_bytes=most_of_one))
+    monkeypatch.setattr(column_data.CatalogStore, "kept", lambda self, key, name, version, make, size: make())
+    alone = {each["name"]: each for each in told(page, "columns")["columns"]}
+    assert alone == together
+
+
+def test_a_column_that_fails_is_told_and_fails_no_other(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = {each["name"]: each for each in told(page, "columns")["columns"]}
+    summarize = column_data.summarize_column
+
+    def failing(column: pa.ChunkedArray, bins: int) -> Any:
+        if column.type == pa.float32():
+            raise pa.ArrowNotImplementedError("no such kernel")
+        return summarize(column, bins)
+
+    monkeypatch.setattr(column_data, "summarize_column", failing)
+    monkeypatch.setattr(column_data.CatalogStore, "kept", lambda self, key, name, version, make, size: make())
+    for each in told(page, "columns")["columns"]:
+        if each["type"] == "float":
+            assert each["problem"] == "ArrowNotImplementedError: no such kernel"
+            assert each["min"] is None
+        else:
+            assert each == together[each["name"]]
+
+
+def test_many_sampled_values_are_no_answer_that_is_too_large(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_data, "MOST_ANSWER", 1)
+    monkeypatch.setattr(column_data.CatalogStore, "kept", lambda self, key, name, version, make, size: make())
+    assert told(page, "columns")["exact"] is True
+    assert told(page, "column", column="mag")["exact"] is True

@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as kinds
 from numpy.typing import NDArray
 
 from hipslake.catalog.leaf_rows import row_group_sizes
@@ -23,6 +22,7 @@ from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.reading import Part, PartReader, parts
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
+from hipslake.catalog.value_order import comparable, has_order
 from hipslake.errors import SchemaMismatchError
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
@@ -286,9 +286,7 @@ class _Reading:
         keys = rows.select(identity)
         along = [(name, "ascending") for name in identity]
         if self.choice.sort is not None:
-            column = rows[self.choice.sort]
-            if kinds.is_dictionary(column.type):
-                column = column.cast(column.type.value_type)
+            column = comparable(rows[self.choice.sort])
             first = (_CHOSEN, "descending" if self.choice.descending else "ascending")
         else:
             column, first = pa.array(_mixed(keys)), (_CHOSEN, "ascending")
@@ -312,9 +310,7 @@ def _mixed(keys: pa.Table) -> NDArray[np.uint64]:
 
 
 def _check_sortable(field: pa.Field) -> None:
-    kind = field.type.value_type if kinds.is_dictionary(field.type) else field.type
-    orders = (kinds.is_integer, kinds.is_floating, kinds.is_decimal, kinds.is_temporal, kinds.is_string)
-    if not (any(has(kind) for has in orders) or kinds.is_large_string(kind)):
+    if not has_order(field.type):
         raise SchemaMismatchError(
             f"column {field.name!r} is of type {field.type}, which has no order; take one of numbers, texts "
             "or times"

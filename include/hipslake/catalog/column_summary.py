@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 from numpy.typing import NDArray
 
+from hipslake.catalog.value_order import comparable, has_order, value_type
+
 FREQUENT = 20
 """How many of the most frequent values are told."""
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -22,12 +24,13 @@ class ColumnSummary(NamedTuple):
     Attributes
     ----------
     rows, nulls, nans : int
-    min, max : value or None
-        Of numbers without NaN; of times and texts in their own type.
+    ends : pyarrow.Array of 2 or None
+        The least and the greatest value, NaN left out, in the column's own type (of dictionaries, that of
+        their entries).
     mean, deviation : float or None
-        Of numbers that are finite; the deviation is that of the population.
+        Of numbers that are finite, and of durations in their unit; the deviation is that of the population.
     edges : float64[bins + 1] or None
-        Of the histogram. Times in seconds since 1970.
+        Of the histogram. Moments in seconds since 1970, times of day in seconds, durations in their unit.
     counts : int64[bins] or None
     frequent : list of (value, rows) or None
         The most frequent values of texts, truths and integers, most frequent first.
@@ -36,8 +39,7 @@ class ColumnSummary(NamedTuple):
     rows: int
     nulls: int
     nans: int
-    min: Any
-    max: Any
+    ends: pa.Array | None
     mean: float | None
     deviation: float | None
     edges: NDArray[np.float64] | None
@@ -60,35 +62,27 @@ def summarize_column(column: pa.ChunkedArray, bins: int) -> ColumnSummary:
     >>> found.counts, found.nulls, found.mean
     (array([1, 1, 1]), 1, 2.3333333333333335)
     """
-    rows = len(column)
-    if kinds.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kinds.is_float16(column.type):  # Arrow compares none of these two
-        column = column.cast(pa.float32())
-    elif kinds.is_duration(column.type):
-        column = column.cast(pa.int64())
+    rows, kind = len(column), value_type(column.type)
+    column = column if column.type == kind else column.cast(kind)
     nulls, values, nans = column.null_count, column.drop_null(), 0
-    if kinds.is_floating(values.type):
-        is_nan = pc.is_nan(values)
+    if kinds.is_floating(kind):
+        is_nan = pc.is_nan(values.cast(pa.float32()) if kinds.is_float16(kind) else values)
         nans = int(pc.sum(is_nan).as_py() or 0)
         values = values.filter(pc.invert(is_nan))
-    ordered = not (kinds.is_nested(values.type) or kinds.is_null(values.type) or _is_bytes(values.type))
-    ends = pc.min_max(values) if ordered and len(values) else None
     numbers = _numbers(values)
     edges = counts = mean = deviation = None
     if numbers is not None:
         finite = numbers[np.isfinite(numbers)]
         if len(finite):
             counts, edges = np.histogram(finite, _bin_edges(finite, bins))
-            if not kinds.is_temporal(values.type):
+            if not kinds.is_temporal(kind) or kinds.is_duration(kind):
                 with np.errstate(over="ignore", invalid="ignore"):
                     mean, deviation = float(finite.mean()), float(finite.std())
     return ColumnSummary(
         rows=rows,
         nulls=nulls,
         nans=nans,
-        min=None if ends is None else _end(ends["min"]),
-        max=None if ends is None else _end(ends["max"]),
+        ends=_ends(values) if len(values) and (has_order(kind) or kinds.is_boolean(kind)) else None,
         mean=mean,
         deviation=deviation,
         edges=edges,
@@ -97,12 +91,11 @@ def summarize_column(column: pa.ChunkedArray, bins: int) -> ColumnSummary:
     )
 
 
-def _end(scalar: pa.Scalar) -> Any:
-    """An end as a value of Python; None for times that Python does not know, as those after year 9999."""
-    try:
-        return scalar.as_py()
-    except (OverflowError, ValueError):
-        return None
+def _ends(values: pa.ChunkedArray) -> pa.Array:
+    """The least and the greatest of values without null and NaN."""
+    kind, found = values.type, pc.min_max(comparable(values))
+    ends = pa.concat_arrays([pa.repeat(found[name], 1) for name in ("min", "max")])
+    return ends.view(kind) if kinds.is_temporal(kind) else ends.cast(kind)
 
 
 def _bin_edges(finite: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
@@ -115,15 +108,17 @@ def _bin_edges(finite: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
 
 
 def _numbers(values: pa.ChunkedArray) -> NDArray[np.float64] | None:
-    """Values as numbers; times in seconds since 1970, times of day in seconds; None where they are none."""
+    """Values as numbers, times in the units of `ColumnSummary.edges`; None where they are none."""
     kind = values.type
     if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_decimal(kind):
         return _as_floats(values)
     if kinds.is_date(kind):
-        return _as_floats(values.cast(pa.date32()).cast(pa.int32())) * _DAY
-    if kinds.is_timestamp(kind) or kinds.is_time(kind) or kinds.is_duration(kind):
-        whole = values.cast(pa.int32() if kinds.is_time32(kind) else pa.int64())
-        return _as_floats(whole) / _PER_SECOND[kind.unit]
+        whole = _as_floats(comparable(values))
+        return whole * _DAY if kinds.is_date32(kind) else whole / _PER_SECOND["ms"]
+    if kinds.is_duration(kind):
+        return _as_floats(comparable(values))
+    if kinds.is_timestamp(kind) or kinds.is_time(kind):
+        return _as_floats(comparable(values)) / _PER_SECOND[kind.unit]
     return None
 
 
@@ -144,8 +139,4 @@ def _frequent(values: pa.ChunkedArray) -> list[tuple[Any, int]] | None:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 from xml.sax.saxutils import escape, quoteattr
 
 import pyarrow as pa
@@ -16,32 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.exports.hexadecimal import hexadecimal, is_bytes
+from hipslake.exports.moment_texts import moment_texts
 from hipslake.exports.provenance import Provenance
+from hipslake.exports.votable_types import TEXT, DeclaredField, declared_field
 
 NAMESPACE = "http://www.ivoa.net/xml/VOTable/v1.3"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 _NO_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
-_NUMBERS = {
-    pa.uint8(): "unsignedByte",
-    pa.int8(): "short",
-    pa.int16(): "short",
-    pa.uint16(): "int",
-    pa.int32(): "int",
-    pa.uint32(): "long",
-    pa.int64(): "long",
-    pa.float16(): "float",
-    pa.float32(): "float",
-    pa.float64(): "double",
-}
 _NO_NUMBERS = (("nan", "NaN"), ("inf", "+Inf"), ("-+Inf", "-Inf"))  # as Arrow writes them, as VOTable does
-
-
-class DeclaredField(NamedTuple):
-    """How a column is declared."""
-
-    datatype: str
-    arraysize: str | None = None
-    xtype: str | None = None
 
 
 class VotableTables:
@@ -96,25 +79,8 @@ class VotableTables:
         return rows
 
     def _field(self, field: pa.Field) -> DeclaredField | None:
-        kind = _plain(field.type)
-        if field.name in self._chars or kinds.is_decimal(kind) or kinds.is_uint64(kind) or _is_bytes(kind):
-            return None if kinds.is_nested(kind) else DeclaredField("char", "*")
-        if kind in _NUMBERS:
-            return DeclaredField(_NUMBERS[kind])
-        if kinds.is_boolean(kind):
-            return DeclaredField("boolean")
-        if kinds.is_string(kind) or kinds.is_large_string(kind):
-            return DeclaredField("unicodeChar", "*")
-        if kinds.is_timestamp(kind) or kinds.is_date(kind):
-            return DeclaredField("char", "*", "timestamp")
-        if kinds.is_time(kind):
-            return DeclaredField("char", "*")
-        if (kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)) and (
-            kind.value_type in _NUMBERS
-        ):
-            size = str(kind.list_size) if kinds.is_fixed_size_list(kind) else "*"
-            return DeclaredField(_NUMBERS[kind.value_type], size)
-        return None
+        declared = declared_field(field.type)
+        return TEXT if declared is not None and field.name in self._chars else declared
 
     def _head(self, schema: pa.Schema, origin: Provenance) -> str:
         parts = [
@@ -143,7 +109,7 @@ class VotableTables:
                 "datatype": declared.datatype,
                 "arraysize": declared.arraysize,
                 "xtype": declared.xtype,
-                "unit": said.get("unit"),
+                "unit": said.get("unit") or declared.unit,
                 "ucd": self._ucds.get(field.name, said.get("ucd")),
             }
             written = "".join(f" {key}={_quoted(value)}" for key, value in attributes.items() if value)
@@ -156,7 +122,7 @@ class VotableTables:
     def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> bytes:
         cells: list[pa.Array | str] = ["<TR>"]
         for field in schema:
-            texts = _texts(batch.column(field.name))
+            texts = _texts(batch.column(field.name), field.name)
             cells += ["<TD>", pc.fill_null(texts, ""), "</TD>"]
         cells.append("</TR>\n")
         columns = [pa.scalar(each, pa.large_string()) if isinstance(each, str) else each for each in cells]
@@ -190,23 +156,21 @@ def votable_error(message: str) -> bytes:
     ).encode()
 
 
-def _texts(column: pa.Array) -> pa.Array:
+def _texts(column: pa.Array, name: str) -> pa.Array:
     """The cells of a column, escaped; null is null."""
     if kinds.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
     if kinds.is_nested(kind):
-        return _listed(column)
+        return _listed(column, name)
     if kinds.is_floating(kind):
         return _numbers(column)
-    if _is_bytes(kind):
-        return pa.array(
-            [None if each is None else each.hex() for each in column.to_pylist()], pa.large_string()
-        )
-    texts = column.cast(pa.large_string())
-    if kinds.is_timestamp(kind):
-        return pc.replace_substring(texts, " ", "T", max_replacements=1)
-    if kinds.is_string(kind) or kinds.is_large_string(kind):
+    if is_bytes(kind):
+        return hexadecimal(column)
+    if kinds.is_duration(kind):
+        column = column.view(pa.int64())
+    texts = moment_texts(column, "Z") if kinds.is_timestamp(kind) else column.cast(pa.large_string())
+    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_temporal(kind):
         texts = pc.replace_substring_regex(texts, _NO_XML, "\ufffd")
         for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;")):
             texts = pc.replace_substring(texts, sign, entity)
@@ -220,27 +184,22 @@ def _numbers(column: pa.Array) -> pa.Array:
     return texts
 
 
-def _listed(column: pa.Array) -> pa.Array:
+def _listed(column: pa.Array, name: str) -> pa.Array:
     """Lists of numbers as texts, with blanks between."""
     values = column.flatten()
     if kinds.is_floating(values.type):
         values = pc.fill_null(_numbers(values), "NaN")
     elif values.null_count:
-        raise SchemaMismatchError("export: VOTable has no null in an array of integers; take parquet")
+        raise SchemaMismatchError(
+            f"export: VOTable has no null in an array of integers, as column {name!r} has; leave it out, or "
+            "take parquet"
+        )
     else:
         values = values.cast(pa.large_string())
     lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.int64())
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     texts = pc.binary_join(pa.LargeListArray.from_arrays(offsets, values), pa.scalar(" ", pa.large_string()))
     return pc.if_else(pc.is_null(column), pa.scalar(None, pa.large_string()), texts)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if kinds.is_dictionary(kind) else kind
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
 
 
 def _xml(text: str) -> str:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import NotWritableError, SchemaMismatchError
 from hipslake.exports.fits import FitsTables
+from hipslake.exports.hexadecimal import hexadecimal, is_bytes
 from hipslake.exports.provenance import Provenance, TableWriter
 from hipslake.exports.votable import VotableTables
 from hipslake.specs.export_formats import ExportFormat
@@ -59,7 +60,8 @@ def gathered(
 class CsvTables:
     """Writes CSV: a header, UTF-8, texts in quotes; null is nothing at all, the empty text is `""`.
 
-    Bytes are written in hexadecimal. It has no place for units, descriptions and the origin.
+    Bytes are written in hexadecimal, times that have a zone in UTC. It has no place for units, descriptions
+    and the origin.
     """
 
     def check(self, schema: pa.Schema) -> None:
@@ -75,26 +77,24 @@ class CsvTables:
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         rows = 0
-        with pacsv.CSVWriter(file, _without_bytes(schema.empty_table()).schema) as writer:
+        with pacsv.CSVWriter(file, _as_written(schema.empty_table()).schema) as writer:
             for table in tables:
-                writer.write_table(_without_bytes(table))
+                writer.write_table(_as_written(table))
                 rows += table.num_rows
         return rows
 
 
-def _without_bytes(table: pa.Table) -> pa.Table:
-    """A table with columns of bytes as texts in hexadecimal."""
+def _as_written(table: pa.Table) -> pa.Table:
+    """A table whose bytes are hexadecimal texts, and whose times that have a zone are in UTC."""
     for at, field in enumerate(table.schema):
-        if _is_bytes(field.type):
-            texts = (None if value is None else value.hex() for value in table.column(at).to_pylist())
-            table = table.set_column(at, field.name, pa.array(texts, pa.string()))
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if is_bytes(kind):
+            chunks = table.column(at).cast(kind).chunks
+            texts = pa.chunked_array([hexadecimal(chunk) for chunk in chunks], pa.large_string())
+            table = table.set_column(at, field.name, texts)
+        elif pa.types.is_timestamp(kind) and kind.tz not in (None, "UTC"):
+            table = table.set_column(at, field.name, table.column(at).cast(pa.timestamp(kind.unit, "UTC")))
     return table
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    """Whether a type is of bytes."""
-    types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
 
 
 def _listed(schema: pa.Schema, names: list[str]) -> str:

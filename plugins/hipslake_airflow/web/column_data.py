@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import logging
+import re
+import time
+from typing import Annotated, Any, NamedTuple
 
 import pyarrow as pa
 from fastapi import FastAPI, Query
@@ -12,6 +15,8 @@ from hipslake.catalog.bounded_rows import ReadBounds, RowChoice
 from hipslake.catalog.column_summary import ColumnSummary, summarize_column
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.selection import joined_schema, select
+from hipslake.catalog.value_order import value_type
+from hipslake.errors import HipslakeError, SchemaMismatchError, VerificationError
 from pydantic_core import to_json
 
 from hipslake_airflow.web.access import MAY_READ_CATALOG
@@ -21,10 +26,14 @@ from hipslake_airflow.web.parameters import ColumnName, FilterText, Name, Number
 from hipslake_airflow.web.row_data import flat_columns, read_rows, region_asked, seconds_to_read
 from hipslake_airflow.web.store import AskingDep
 
+_LOG = logging.getLogger(__name__)
 SAMPLED_ROWS = 200_000
 """Most rows that columns are told by."""
 _OF_ALL = ReadBounds(rows=1_000_000, bytes=192 << 20, leaves=256)
 _OF_ONE = ReadBounds(rows=5_000_000, bytes=256 << 20, leaves=256)
+_MOST_SAMPLED = 1 << 30  # bytes in memory; reading ends before
+_OF_COLUMNS = (SchemaMismatchError, VerificationError, pa.ArrowException)
+_FAILURES = (HipslakeError, pa.ArrowException, ArithmeticError, TypeError, ValueError)
 _MOST_BINS = 500
 _MOST_CHUNKS = 10_000  # files times columns, whose footers are read for one answer
 
@@ -55,25 +64,39 @@ def _columns(catalogs: CatalogStore, name: str, version: int | None) -> bytes:
     metadata = catalogs.metadata(name, version)
 
     def make() -> bytes:
-        bounds = _OF_ALL._replace(seconds=seconds_to_read())
         names = flat_columns(metadata)
-        choice = RowChoice(SAMPLED_ROWS, spread=True)
-        _, found = read_rows(catalogs, name, metadata.version, choice, columns=names, bounds=bounds)
-        exact, told = found.stopped is None, []
+        samples = _samples(catalogs, name, metadata, names)
+        exact = all(each.exact for each in samples.values())
         by_footers = {} if exact else _of_footers(catalogs, name, metadata, names)
         indexed = {index.column for index in metadata.indices}
+        told = []
         for column, described in columns_told(metadata).items():
             known: dict[str, Any] = {"rows": None, "nulls": None, "min": None, "max": None}
-            if column in names:
-                known = _told(summarize_column(found.table[column], 1), found.table[column].type)
-                known = {key: known[key] for key in ("rows", "nulls", "min", "max")}
-                known |= by_footers.get(column, {})
-            of_all = exact or column in by_footers
-            told.append({**described.model_dump(), "indexed": column in indexed, "exact": of_all, **known})
+            sample = samples.get(column, _Sample())
+            problem = sample.problem
+            if sample.values is not None:
+                try:
+                    summary = _told(summarize_column(sample.values, 1))
+                    known = {key: summary[key] for key in known}
+                except _FAILURES as error:
+                    _LOG.warning("catalog %s: column %s has no summary", name, column, exc_info=True)
+                    problem = _said(error)
+            told.append(
+                {
+                    **described.model_dump(),
+                    "indexed": column in indexed,
+                    "exact": sample.exact or column in by_footers,
+                    "problem": problem,
+                    **known,
+                    **by_footers.get(column, {}),
+                }
+            )
         return to_json(
             {
                 "version": metadata.version,
-                "rows": found.table.num_rows,
+                "rows": max(
+                    (len(each.values) for each in samples.values() if each.values is not None), default=0
+                ),
                 "total": metadata.total_rows,
                 "exact": exact,
                 "columns": told,
@@ -81,6 +104,63 @@ def _columns(catalogs: CatalogStore, name: str, version: int | None) -> bytes:
         )
 
     return catalogs.kept("columns", name, metadata.version, make, len)
+
+
+class _Sample(NamedTuple):
+    """Values of a column, or why there are none."""
+
+    values: pa.ChunkedArray | None = None
+    exact: bool = True  # whether they are all that there are
+    problem: str | None = None
+
+
+def _samples(
+    catalogs: CatalogStore, name: str, metadata: CatalogMetadata, names: list[str]
+) -> dict[str, _Sample]:
+    """Values of some columns, of the same rows; where they are not read together, of each by itself.
+
+    Raises
+    ------
+    SchemaMismatchError, VerificationError
+        None can be read.
+    """
+
+    def read(columns: list[str], seconds: float) -> dict[str, _Sample]:
+        _, found = read_rows(
+            catalogs,
+            name,
+            metadata.version,
+            RowChoice(SAMPLED_ROWS, spread=True),
+            columns=columns,
+            bounds=_OF_ALL._replace(seconds=seconds),
+            most_bytes=_MOST_SAMPLED,
+        )
+        return {each: _Sample(found.table[each], found.stopped is None) for each in columns}
+
+    seconds = seconds_to_read()
+    try:
+        return read(names, seconds)
+    except _OF_COLUMNS as error:
+        of_all = error
+    found: dict[str, _Sample] = {}
+    end = time.monotonic() + seconds
+    for column in names:
+        if time.monotonic() > end:
+            found[column] = _Sample(
+                exact=False, problem="there was no time left to read it; ask for it alone"
+            )
+            continue
+        try:
+            found |= read([column], seconds / len(names))
+        except _OF_COLUMNS as error:
+            found[column] = _Sample(exact=False, problem=_said(error))
+    if all(each.values is None for each in found.values()):
+        raise of_all
+    return found
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _of_footers(
@@ -92,15 +172,19 @@ def _of_footers(
     schema, found = joined_schema(metadata), {}
     for told in Catalog(catalogs.reader(name, metadata.version).storage, metadata).statistics(names):
         if told.known:
-            ends: list[Any] = [None, None]
-            if told.min is not None and not isinstance(told.min, str):
-                kind = schema.field(told.name).type
-                kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-                _, ends = values_of(pa.array([told.min, told.max], kind))
-            elif told.min is not None:
-                ends = [told.min, told.max]
-            found[told.name] = {"rows": told.rows, "nulls": told.nulls, "min": ends[0], "max": ends[1]}
+            kind = value_type(schema.field(told.name).type)
+            ends = {end: _end(getattr(told, end), kind) for end in ("min", "max")}
+            found[told.name] = {"rows": told.rows, "nulls": told.nulls, **ends}
     return found
+
+
+def _end(value: Any, kind: pa.DataType) -> Any:
+    """An end of the values of a column; a text is one, or a time that Python does not hold."""
+    if value is None or (isinstance(value, str) and not pa.types.is_temporal(kind)):
+        return value
+    if isinstance(value, str):
+        return re.sub(r"^([-\d]+) ", r"\1T", value)
+    return values_of(pa.array([value], kind))[1][0]
 
 
 def _column(
@@ -128,16 +212,16 @@ def _column(
             filters=filters,
             region=within,
             bounds=bounds,
+            most_bytes=_MOST_SAMPLED,
         )
         summary = summarize_column(found.table[column], bins)
-        kind = joined_schema(metadata).field(column).type
         return to_json(
             {
                 "version": metadata.version,
                 "column": columns_told(metadata)[column].model_dump(),
                 "exact": found.stopped is None,
                 "total": found.total,
-                **_told(summary, kind),
+                **_told(summary),
             }
         )
 
@@ -145,13 +229,9 @@ def _column(
     return catalogs.kept(key, name, metadata.version, make, len)
 
 
-def _told(summary: ColumnSummary, kind: pa.DataType) -> dict[str, Any]:
+def _told(summary: ColumnSummary) -> dict[str, Any]:
     """A summary as JSON has it."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    ends: list[Any] = [None, None]
-    if summary.min is not None:
-        _, ends = values_of(pa.array([summary.min, summary.max], kind))
+    least, most = (None, None) if summary.ends is None else values_of(summary.ends)[1]
     histogram = None
     if summary.edges is not None and summary.counts is not None:
         histogram = {"edges": summary.edges.tolist(), "counts": summary.counts.tolist()}
@@ -162,8 +242,8 @@ def _told(summary: ColumnSummary, kind: pa.DataType) -> dict[str, Any]:
         "rows": summary.rows,
         "nulls": summary.nulls,
         "nans": summary.nans,
-        "min": ends[0],
-        "max": ends[1],
+        "min": least,
+        "max": most,
         "mean": plain(summary.mean),
         "deviation": plain(summary.deviation),
         "histogram": histogram,

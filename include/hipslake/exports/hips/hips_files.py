@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.exports.votable_types import DeclaredField, declared_field
 from hipslake.library_version import __version__
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import MAX_ORDER, centers29
@@ -226,46 +227,26 @@ def _votable_field(document: object, field: pa.Field, position: Sequence[str]) -
     from astropy.io.votable import tree
 
     told = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
-    datatype, extra = _votable_type(field.type)
+    declared = declared_field(field.type, decimals=DeclaredField("double"))
+    assert declared is not None, f"{field} was checked"
     ucd, unit = told.get("ucd", ""), told.get("unit", "")
     if field.name in position:
         ucd = ("pos.eq.ra;meta.main", "pos.eq.dec;meta.main")[list(position).index(field.name)]
-        unit, extra = "deg", {**extra, "ref": "ICRS"}
+        unit = "deg"
     else:  # only one position is the main one: that by which rows are drawn
         ucd = ";".join(word for word in ucd.split(";") if word.strip().lower() != "meta.main")
     made = tree.Field(
         document,
         name=_printable(field.name),
-        datatype=datatype,
-        unit=_printable(unit or extra.get("unit", "")) or None,
+        datatype=declared.datatype,
+        arraysize=declared.arraysize,
+        xtype=declared.xtype,
+        unit=_printable(unit or declared.unit or "") or None,
         ucd=_printable(ucd) or None,
-        **{key: value for key, value in extra.items() if key != "unit"},
+        ref="ICRS" if field.name in position else None,
     )
     made.description = _printable(told.get("description", "")) or None
     return made
-
-
-def _votable_type(kind: pa.DataType) -> tuple[str, dict[str, str]]:
-    """The VOTable type of a column as its cells hold it, and further attributes of its field."""
-    if pa.types.is_dictionary(kind):
-        return _votable_type(kind.value_type)
-    if pa.types.is_duration(kind):
-        return "long", {"unit": kind.unit}
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return "char", {"arraysize": "*", "xtype": "timestamp"}
-    plain = (
-        (pa.types.is_boolean, "boolean"),
-        (pa.types.is_uint8, "unsignedByte"),
-        (lambda each: pa.types.is_int8(each) or pa.types.is_int16(each), "short"),
-        (lambda each: pa.types.is_uint16(each) or pa.types.is_int32(each), "int"),
-        (lambda each: pa.types.is_uint32(each) or pa.types.is_int64(each), "long"),
-        (lambda each: pa.types.is_float16(each) or pa.types.is_float32(each), "float"),
-        (lambda each: pa.types.is_float64(each) or pa.types.is_decimal(each), "double"),
-    )
-    for fits, name in plain:
-        if fits(kind):
-            return name, {}
-    return "unicodeChar" if not pa.types.is_uint64(kind) else "char", {"arraysize": "*"}
 
 
 def _printable(text: str) -> str:

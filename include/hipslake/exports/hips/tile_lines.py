@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.exports.hexadecimal import is_bytes
+from hipslake.exports.moment_texts import moment_texts
 
 _AT_ONCE = 1 << 16  # rows; bounds what is in memory as texts of single cells
 _CONTROL = r"[\x00-\x1f\x7f]"
@@ -21,7 +23,7 @@ def has_cells(kind: pa.DataType) -> bool:
         pa.types.is_nested(kind)
         or pa.types.is_interval(kind)
         or isinstance(kind, pa.BaseExtensionType)
-        or _is_bytes(kind)
+        or is_bytes(kind)
     )
 
 
@@ -83,9 +85,7 @@ def _cells(values: pa.Array) -> pa.LargeStringArray:
     if pa.types.is_duration(kind):
         values = values.cast(pa.int64())
     elif pa.types.is_timestamp(kind):
-        values = values.cast(pa.timestamp(kind.unit, "UTC")) if kind.tz is not None else values
-        moments = values.cast(pa.timestamp(kind.unit)).cast(pa.large_string())
-        return pc.replace_substring(moments, " ", "T", max_replacements=1)
+        return moment_texts(values)
     texts = values.cast(pa.large_string())
     return pc.replace_substring_regex(texts, _CONTROL, " ") if _is_text(kind) else texts
 
@@ -106,12 +106,3 @@ def _real_numbers(values: pa.Array) -> pa.LargeStringArray:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )

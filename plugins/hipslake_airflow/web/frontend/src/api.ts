@@ -230,7 +230,8 @@ export interface Curve {
 
 export interface ColumnStatistics extends DataColumn {
   indexed: boolean;
-  rows: number;
+  problem: string | null; // why nothing is known of its values
+  rows: number | null;
   nulls: number | null;
   min: Value;
   max: Value;
