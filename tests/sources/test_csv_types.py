@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -47,6 +48,21 @@ from tests.sources.reading import csv_source, csv_table, read
         (["x", "1"], pa.string()),
         (["", ""], pa.string()),
         (["1", "", "null"], pa.int64()),
+        (["007", "7"], pa.string()),
+        (["7", "", "-07"], pa.string()),
+        (["+05", "5"], pa.string()),
+        (["00", "1"], pa.string()),
+        (["1.5", "01"], pa.string()),
+        (["  007", "1"], pa.string()),
+        (["00000000000000000001", "18446744073709551615"], pa.string()),
+        (["099999999999999999999", "1e30"], pa.string()),
+        (["0", "0.5", "-0.5", "05.25", "1e05"], pa.float64()),
+        (["0", "10", "100"], pa.int64()),
+        (["+5", "-3"], pa.float64()),
+        (["-0", "5"], pa.float64()),
+        (["-0", "9007199254740993"], pa.string()),
+        (["2020-01-01 05:00", "2020-10-01"], pa.timestamp("us")),
+        (["00:10:00", "1"], pa.string()),
     ],
 )
 def test_type_holds_every_value_in_any_order_and_any_split(
@@ -64,7 +80,7 @@ def test_type_holds_every_value_in_any_order_and_any_split(
 kinds_of_text = st.sampled_from(
     ["1", "-7", "2.5", "1e400", "9223372036854775808", "99999999999999999999", "0x1f", "nan", "true", "",
      "2020-01-01", "1200-01-01", "2020-01-01 10:00", "2020-01-01T10:00:00.5", "2020-01-01T10:00Z", "12:00",
-     "2020-01-01T10:00:00.123456789", "x"]
+     "2020-01-01T10:00:00.123456789", "x", "007", "-00", "-0", "+7", "05.5"]
 )  # fmt: skip
 
 
@@ -76,6 +92,63 @@ def test_types_do_not_depend_on_the_cut(tmp_path_factory: pytest.TempPathFactory
     whole, cut = read(csv_source(folder)), read(csv_source(folder), 1)
     assert cut.schema == whole.schema
     assert str(cut.to_pylist()) == str(whole.to_pylist())  # as text: nan is not equal to itself
+
+
+_WRITTEN = st.one_of(
+    st.from_regex(r"[+-]?[0-9]{1,20}", fullmatch=True),
+    st.from_regex(r"[+-]?[0-9]{1,5}\.[0-9]{0,3}", fullmatch=True),
+    st.sampled_from(["0", "-0", "00", "1e5", "nan", "2020-01-01", "2020-01-01 05:06", "05:06:07", "true"]),
+)
+
+
+@settings(max_examples=examples(150))
+@given(
+    st.lists(st.tuples(_WRITTEN, st.integers(0, 3), st.booleans()), min_size=1, max_size=6),
+    st.sampled_from([",", "|", " ", "0"]),
+    st.integers(1, 200),
+)
+def test_no_two_whole_numbers_become_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[tuple[str, int, bool]],
+    delimiter: str,
+    target_bytes: int,
+) -> None:
+    """Whatever file a value stands in, however it is quoted and padded with blanks, wherever files end."""
+    if any(delimiter in text for text, _, _ in written):
+        return
+    folder = tmp_path_factory.mktemp("written")
+    for number, (text, blanks, quoted) in enumerate(written):
+        padded = text if delimiter == " " else " " * blanks + text
+        value = f'"{padded}"' if quoted else padded
+        (folder / f"{number}.csv").write_text(f"c{delimiter}row\n{value}{delimiter}{number}\n")
+    texts = [text for text, _, _ in written]
+    found = read(csv_source(folder, delimiter=delimiter), target_bytes).column("c")
+    if any(re.fullmatch(r"[+-]?0[0-9]+", text) for text in texts):
+        assert found.type == pa.string()
+    if pa.types.is_string(found.type):
+        assert [value.strip() for value in found.to_pylist()] == texts
+        return
+    whole = [(text, value) for text, value in zip(texts, found.to_pylist(), strict=True) if text.isdigit()]
+    assert len({str(value) for _, value in whole}) == len({text for text, _ in whole})
+    if "-0" in texts:
+        assert str(found.to_pylist()[texts.index("-0")]) == "-0.0"
+
+
+def test_a_leading_zero_late_in_the_last_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("v,w\n" + "7,1.5\n" * 200_000)
+    (tmp_path / "b.csv").write_text("v,w\n" + "7,1.5\n" * 200_000 + "007,2\n")
+    found = read(csv_source(tmp_path), 300_000)
+    assert found.schema.types == [pa.string(), pa.float64()]
+    assert found.column("v")[-1].as_py() == "007"
+
+
+def test_what_is_asked_for_as_a_number_is_one_with_leading_zeros(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("ra,de,id,name\n05,-00,05,x\n12.5,7,6,05\n")
+    reader = csv_source(tmp_path)
+    found = [(split.file.uri, reader.infer(split)) for split in reader.splits(reader.list_files(), 7)]
+    assert reader.unify(found).types == [pa.string()] * 4
+    asked = reader.unify(found, numbers=("ra", "de", "name"))
+    assert asked.types == [pa.float64(), pa.float64(), pa.string(), pa.string()]
 
 
 def test_floats_late_in_a_file_of_integers(tmp_path: Path) -> None:

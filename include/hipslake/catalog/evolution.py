@@ -46,7 +46,7 @@ def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Sche
     fields = []
     for field in standing:
         if field.name in schema.names:
-            fields.append(_kept(field, schema.field(field.name), spec.name))
+            fields.append(_kept(field, schema.field(field.name), spec))
         elif spec.source.missing_columns == "null":
             fields.append(field.with_nullable(True))
         else:
@@ -86,14 +86,16 @@ def as_it_stands(metadata: CatalogMetadata, spec: CatalogSpec) -> CatalogSpec:
     return spec.model_copy(update={"column_groups": groups})
 
 
-def _kept(standing: pa.Field, given: pa.Field, catalog: str) -> pa.Field:
+def _kept(standing: pa.Field, given: pa.Field, spec: CatalogSpec) -> pa.Field:
     joined = join_fields(standing, given)
     if joined is None or not joined.type.equals(standing.type):
+        found = spec.source.format == "csv"  # the types of its columns are found from a night's values alone
         raise SchemaMismatchError(
-            f"column {standing.name!r} is {standing.type} in catalog {catalog}, which cannot hold the "
+            f"column {standing.name!r} is {standing.type} in catalog {spec.name}, which cannot hold the "
             f"{given.type} of this run's files; store it in the catalog's type"
+            + (f", or write source.options.types: {{{standing.name}: {standing.type}}}" if found else "")
         )
-    check_unit(standing, f"catalog {catalog}", given, "the files of this run")
+    check_unit(standing, f"catalog {spec.name}", given, "the files of this run")
     return joined
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
@@ -86,11 +86,11 @@ class Source(ABC):
             When no file has a schema, since all are empty.
         """
 
-    def peek(self, files: Sequence[SourceFile]) -> pa.Schema:
+    def peek(self, files: Sequence[SourceFile], numbers: Collection[str] = ()) -> pa.Schema:
         """Return the schema of files as far as their beginnings tell it, which takes no pass over the data.
 
         A field whose type the rest of the data may change says of which types it can be: see
-        `hipslake.sources.csv.inference.held_types`.
+        `hipslake.sources.csv.inference.held_types`. `numbers` is as for `unify`.
 
         Raises
         ------
@@ -105,13 +105,15 @@ class Source(ABC):
     def infer(self, split: Split) -> pa.Schema:
         """Return the schema of one split, found from all of its data; pass those of all splits to `unify`."""
 
-    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    def unify(self, found: Sequence[tuple[str, pa.Schema]], numbers: Collection[str] = ()) -> pa.Schema:
         """Return the schema that holds the data of all splits.
 
         Parameters
         ----------
         found
             For every split its file's URI and the schema from `infer`, in the order of the splits.
+        numbers
+            Columns that are numbers, also where the format would take numbers with leading zeros for text.
 
         Raises
         ------

@@ -8,6 +8,7 @@ that fit too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -33,6 +34,7 @@ TYPES: dict[str, pa.DataType] = {
     "float64": pa.float64(),
     "string": pa.string(),
     "binary": pa.binary(),  # text that is not UTF-8
+    "padded": pa.float64(),  # numbers, also with leading zeros: only where asked for, see `as_number`
 }
 EVERYTHING = frozenset(TYPES)
 _TEXT = frozenset({"string", "binary"})
@@ -41,12 +43,21 @@ _BIG = 2.0**63
 _EXACT = 2.0**53  # below it, floats tell every integer from the next
 _LONGEST_FLOAT = 309  # digits
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
+_PADDED = r"^\s*[+-]?0[0-9]+\s*$"
+_NEGATIVE_ZERO = r"^\s*-0\s*$"
+_NEGATIVE_ZEROS = re.compile(rb"-0(?![0-9.eE])")
+_BLANKS, _SIGNS = b" \t", b"+-"
 
 Probe = Callable[[pa.DataType], "pa.ChunkedArray | None"]
 
 
-def fits(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[str]:
+def fits(
+    values: pa.ChunkedArray, hexadecimal: bool, probe: Probe, texts: pa.ChunkedArray | None = None
+) -> frozenset[str]:
     """Return which types hold all values of one column of a block.
+
+    Whole numbers with leading zeros are identifiers: as numbers, 007 and 7 would be one. So no type of
+    numbers holds them, and none of integers the sign of -0.
 
     Parameters
     ----------
@@ -56,7 +67,21 @@ def fits(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[
         Whether the block may have numbers such as 0x1F, see `may_be_hexadecimal`.
     probe
         Reads the column again as another type; None where a value does not fit it.
+    texts
+        The values as they are written; only needed for numbers in a block of which `may_be_padded` is true.
     """
+    held = _fits_as_numbers(values, hexadecimal, probe)
+    if texts is None:
+        return held
+    if pc.any(pc.match_substring_regex(texts, _PADDED)).as_py():
+        return held - {"int64", "uint64", "float64"}
+    if pc.any(pc.match_substring_regex(texts, _NEGATIVE_ZERO)).as_py():
+        return held - {"int64", "uint64", "digits"}
+    return held
+
+
+def _fits_as_numbers(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[str]:
+    """Which types hold all values, if numbers may be written in any way."""
     kind = values.type
     if kinds.is_null(kind):
         return EVERYTHING
@@ -86,6 +111,26 @@ def may_be_hexadecimal(text: bytes) -> bool:
     return any(x in text and b"0" + x in text for x in (b"x", b"X"))
 
 
+def may_be_padded(text: bytes, between: bytes) -> bool:
+    """Return whether whole numbers with leading zeros, or -0, may be values of a block.
+
+    Parameters
+    ----------
+    text : bytes
+    between : bytes
+        What stands between values, and around them: delimiter and quote.
+    """
+    codes = np.frombuffer(text, np.uint8)
+    zeros = np.flatnonzero((codes[:-1] == ord("0")) & (codes[1:] - np.uint8(ord("0")) < 10))
+    start = np.isin(np.arange(256), np.frombuffer(b"\r\n" + between, np.uint8))
+    blank, sign = (np.isin(np.arange(256), np.frombuffer(some, np.uint8)) for some in (_BLANKS, _SIGNS))
+    padding = start | blank
+    before, earlier = (np.where(zeros >= back, codes[zeros - back], ord("\n")) for back in (1, 2))
+    if (start[before] | ((blank | sign)[before] & padding[earlier])).any():
+        return True
+    return _NEGATIVE_ZEROS.search(text) is not None
+
+
 def chosen(names: Iterable[str]) -> pa.DataType:
     """Return the type of a column that all these types hold."""
     held = set(names)
@@ -95,6 +140,12 @@ def chosen(names: Iterable[str]) -> pa.DataType:
         if f"nanoseconds{zone}" not in held:
             held.discard(f"microseconds{zone}")
     return next(kind for name, kind in TYPES.items() if name in held)
+
+
+def as_number(field: pa.Field) -> pa.Field:
+    """Return the column as one of numbers, if numbers with leading zeros are all that makes it text."""
+    held = held_types(field) or frozenset()
+    return field.with_type(TYPES["padded"]) if "padded" in held and kinds.is_string(field.type) else field
 
 
 def inferred_field(name: str, held: frozenset[str]) -> pa.Field:
@@ -125,7 +176,7 @@ def _fits_of_integers(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) 
         held.discard("float64")  # an identifier, say: as a float it would lose its last digits
     if hexadecimal and probe(pa.float64()) is None:
         held.discard("float64")  # pyarrow reads hexadecimal integers, but no such floats
-    return _TEXT | held
+    return _TEXT | _with_padded(held)
 
 
 def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
@@ -134,7 +185,7 @@ def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
     largest = max(-bounds["min"], bounds["max"])  # also where infinities stand among the values
     text = probe(pa.string()) if largest >= _EXACT else None
     if text is None:
-        return _TEXT | {"float64"}
+        return _TEXT | _with_padded({"float64"})
     is_whole = pc.match_substring_regex(text, _WHOLE)
     whole = text.filter(is_whole).to_pylist()
     held = {"float64"} if all(_is_exact_as_float(number) for number in whole) else set()
@@ -142,7 +193,11 @@ def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
         held.add("digits")
         if probe(pa.uint64()) is not None:
             held.add("uint64")
-    return _TEXT | held
+    return _TEXT | _with_padded(held)
+
+
+def _with_padded(held: set[str]) -> set[str]:
+    return held | {"padded"} if "float64" in held else held
 
 
 def _is_exact_as_float(digits: str) -> bool:

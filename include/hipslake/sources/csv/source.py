@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ClassVar
@@ -14,7 +14,15 @@ from hipslake.errors import SchemaMismatchError
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.header import CsvHeader, read_header
-from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
+from hipslake.sources.csv.inference import (
+    EVERYTHING,
+    as_number,
+    fits,
+    inferred_field,
+    join_inferred,
+    may_be_hexadecimal,
+    may_be_padded,
+)
 from hipslake.sources.csv.parsing import CsvParser
 from hipslake.sources.csv.text_blocks import BLOCK_BYTES, TextBlock, TextSource
 from hipslake.sources.file_listing import check_unchanged
@@ -58,6 +66,11 @@ class CsvSource(TextSource):
         self._types = {name: arrow_type(text) for name, text in self._options.types.items()}
 
     @property
+    def _between(self) -> bytes:
+        """What stands between values, and around them."""
+        return (self._options.delimiter + (self._options.quote or "")).encode()
+
+    @property
     def quote_of_lines(self) -> bytes | None:
         return (self._options.quote or "").encode() if self._options.newlines_in_values else None
 
@@ -76,7 +89,7 @@ class CsvSource(TextSource):
         ]
         return self.unify(typed)
 
-    def peek(self, files: Sequence[SourceFile]) -> pa.Schema:
+    def peek(self, files: Sequence[SourceFile], numbers: Collection[str] = ()) -> pa.Schema:
         blocks = max(1, _PEEK_BYTES // max(1, len(files)) // _PEEK_BLOCK)
         splits = [Split(ordinal=0, file=file, unit="bytes", start=0, stop=file.size) for file in files]
         with ThreadPoolExecutor(HEADER_THREADS) as pool:
@@ -89,7 +102,7 @@ class CsvSource(TextSource):
         )
         self._check_types(joined)
         read_whole = all(whole for _, whole in found)
-        return pa.schema([field.remove_metadata() for field in joined]) if read_whole else joined
+        return _final(joined, numbers) if read_whole else joined
 
     def infer(self, split: Split) -> pa.Schema:
         return self._infer(split)[0]
@@ -110,7 +123,7 @@ class CsvSource(TextSource):
                 if number == most_blocks:
                     whole = False
                     break
-                _narrow(held, block, parser)
+                _narrow(held, block, parser, self._between)
         schema = pa.schema(
             [
                 inferred_field(name, held[name]) if name in held else pa.field(name, self._types[name])
@@ -119,10 +132,10 @@ class CsvSource(TextSource):
         )
         return schema, whole
 
-    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    def unify(self, found: Sequence[tuple[str, pa.Schema]], numbers: Collection[str] = ()) -> pa.Schema:
         unified = unify(found, self.spec.missing_columns, source=self.spec.uri, join=join_inferred)
         self._check_types(unified)
-        return pa.schema([field.remove_metadata() for field in unified])
+        return _final(unified, numbers)
 
     def _check_types(self, unified: pa.Schema) -> None:
         if unknown := self._types.keys() - set(unified.names):
@@ -153,11 +166,27 @@ class CsvSource(TextSource):
         return CsvParser(header, self._options, file.uri, lambda offset: self.lines_before(file, offset))
 
 
-def _narrow(held: dict[str, frozenset[str]], block: TextBlock, parser: CsvParser) -> None:
+def _final(unified: pa.Schema, numbers: Collection[str]) -> pa.Schema:
+    fields = (as_number(field) if field.name in numbers else field for field in unified)
+    return pa.schema([field.remove_metadata() for field in fields])
+
+
+def _narrow(held: dict[str, frozenset[str]], block: TextBlock, parser: CsvParser, between: bytes) -> None:
     """Drop the types that do not hold every value of a block."""
     table = parser.parse(block, list(held), {})
     if table is None:
         return
     hexadecimal = may_be_hexadecimal(block.data)
+    texts = _numbers_as_texts(table, block, parser) if may_be_padded(block.data, between) else {}
     for name in held:
-        held[name] &= fits(table.column(name), hexadecimal, partial(parser.probe, block, name))
+        probe = partial(parser.probe, block, name)
+        held[name] &= fits(table.column(name), hexadecimal, probe, texts.get(name))
+
+
+def _numbers_as_texts(table: pa.Table, block: TextBlock, parser: CsvParser) -> dict[str, pa.ChunkedArray]:
+    """The columns of a block that may be numbers, as they are written."""
+    texts = {field.name: table.column(field.name) for field in table.schema if pa.types.is_string(field.type)}
+    numbers = (pa.types.is_integer, pa.types.is_floating)
+    names = [field.name for field in table.schema if any(is_a(field.type) for is_a in numbers)]
+    written = parser.parse(block, names, dict.fromkeys(names, pa.string())) if names else None
+    return texts | ({name: written.column(name) for name in names} if written is not None else {})

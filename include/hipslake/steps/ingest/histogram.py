@@ -205,7 +205,10 @@ def _count(engine: Engine, task: CountTask) -> tuple[PixelCounts, list[SplitCoun
 
 def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.Schema:
     found = [(task.splits[report.split].file.uri, report.arrow_schema()) for report in reports]
-    return source.unify([(uri, schema) for uri, schema in found if schema is not None])
+    position = task.spec.position
+    return source.unify(
+        [(uri, schema) for uri, schema in found if schema is not None], numbers=(position.ra, position.dec)
+    )
 
 
 def _deepened(

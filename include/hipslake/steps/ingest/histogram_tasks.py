@@ -24,7 +24,7 @@ from hipslake.storage.folder import Storage
 
 RESULT = pa.schema([("report", pa.string())])
 
-_NUMBERS = {"float64": pa.float64(), "int64": pa.int64(), "uint64": pa.uint64()}
+_NUMBERS = {"float64": pa.float64(), "int64": pa.int64(), "uint64": pa.uint64(), "padded": pa.float64()}
 _KEYS = {"integer": pa.int64(), "uint64": pa.uint64(), "text": pa.large_string()}
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 

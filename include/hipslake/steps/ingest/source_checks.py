@@ -24,7 +24,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 MOST_FILES = 64
 """Whose headers are read where nothing is wrong with them."""
 
-_NUMBERS = ("float64", "int64", "uint64")
+_NUMBERS = ("float64", "int64", "uint64", "padded")
 
 
 def check_source(
@@ -59,14 +59,14 @@ def check_source(
     """
     if not isinstance(source, DescribedSource):
         standing = None  # which types columns have is known once all rows are read
-    some = spread(files, MOST_FILES)
+    some, position = spread(files, MOST_FILES), (spec.position.ra, spec.position.dec)
     try:
-        _check(source.peek(some), spec, standing)
+        _check(source.peek(some, position), spec, standing)
     except EmptySourceError:
         return  # whether that is an error depends on what the run is for: the histogram step knows
     except (SchemaMismatchError, ReservedColumnError):
         if len(some) < len(files):
-            _check(source.peek(files), spec, standing)  # the others may have what these lack
+            _check(source.peek(files, position), spec, standing)  # the others may have what these lack
         elif standing is None or source.splits(files):  # without rows, nothing is added to a catalog
             raise
 
