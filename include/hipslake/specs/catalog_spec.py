@@ -12,16 +12,16 @@ from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeate
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.epochs import JulianYear
 from hipslake.specs.margin_spec import MarginSpec, margin_name
-from hipslake.specs.schedule import Following, check_cron, intervals_within
+from hipslake.specs.schedule import Following, check_cron
+from hipslake.specs.shared_uris import check_uris_apart
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.specs.template import is_templated, tells_apart
+from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import ByteCount, Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 MAX_ORDER = 29
 # The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.
 MAX_MAPPING_ORDER = 14
-_FINER = {"hour": "%Y-%m-%dT%H-%M", "day": "%Y-%m-%dT%H", "month": "%Y-%m-%d"}
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}  # the codecs that have levels
 
 
@@ -204,13 +204,8 @@ class CatalogSpec(NamedSpec):
                 "mode: append needs a source.uri that tells the intervals apart, such as "
                 "/survey/night={{ night }}/*.parquet; else every run would add the same files again"
             )
-        period = intervals_within(self.schedule) if self.schedule and templated else None
-        if period is not None and not tells_apart(self.source.uri, period):
-            raise ValueError(
-                f"source.uri: schedule {self.schedule!r} has several intervals in one {period}, and all "
-                "their runs would add the same files; write a finer form, such as "
-                f"{{{{ start:{_FINER[period]} }}}}, or a schedule with fewer runs"
-            )
+        if self.schedule and templated:
+            check_uris_apart(self.source.uri, self.schedule)
         return self
 
     @model_validator(mode="after")

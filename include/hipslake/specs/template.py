@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from datetime import UTC, datetime
 
 NIGHT = "%Y-%m-%d"
 _FIELD = re.compile(r"\{\{(.*?)\}\}")
-_STEPS = {  # what intervals in one of them may be apart at least, and how often it fits
-    "hour": (timedelta(minutes=1), 60),
-    "day": (timedelta(hours=1), 24),
-    "month": (timedelta(days=1), 28),
-}
 _INSIDE = re.compile(r"\s*(night|(start|end)\s*:\s*(\S.*?))\s*")
 
 
@@ -40,17 +34,16 @@ def is_templated(uri: str) -> bool:
     return bool(_FIELD.search(uri))
 
 
-def tells_apart(uri: str, period: str) -> bool:
-    """Whether the intervals in one "hour", "day" or "month" get different URIs, or at least not all the same.
+def fields_of(uri: str) -> str:
+    """Return the part of a URI that has fields, from the first to the last.
 
     Examples
     --------
-    >>> tells_apart("/survey/{{ night }}.csv", "month"), tells_apart("/survey/{{ night }}.csv", "day")
-    (True, False)
+    >>> fields_of("/survey/{{ start:%Y }}/{{ night }}.csv")
+    '{{ start:%Y }}/{{ night }}'
     """
-    step, number = _STEPS[period]
-    times = [datetime(2024, 1, 1, tzinfo=UTC) + at * step for at in range(number)]
-    return len({fill_template(uri, start, end) for start, end in pairwise(times)}) > 1
+    found = list(_FIELD.finditer(uri))
+    return uri[found[0].start() : found[-1].end()] if found else ""
 
 
 def fill_template(uri: str, start: datetime, end: datetime | None) -> str:

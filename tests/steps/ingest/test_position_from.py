@@ -88,7 +88,7 @@ def test_large_sources_and_many_objects_come_to_the_same(
 
 def test_sources_in_csv_files_take_the_type_of_the_ids_of_their_objects(lake: Lake) -> None:
     objects = objects_table()
-    names = pa.array([f"{number:07d}" for number in range(2000)])  # a CSV reader alone would see numbers
+    names = pa.array([f"{1_000_000 + number}" for number in range(2000)])  # a CSV reader alone sees numbers
     objects = objects.set_column(0, "id", names)
     lake.ingest_objects(objects)
     sources = sources_table(objects, rows=3000)
@@ -106,6 +106,26 @@ def test_sources_in_csv_files_take_the_type_of_the_ids_of_their_objects(lake: La
     lake.finish(run)
     assert lake.open("sources").metadata.total_rows == 3000
     lake.open("sources").verify().raise_if_failed()
+
+
+def test_ids_with_leading_zeros_in_csv_files_are_those_of_their_objects(lake: Lake) -> None:
+    objects = objects_table()
+    names = pa.array([f"{number:07d}" for number in range(2000)])
+    objects = objects.set_column(0, "id", names)
+    lake.ingest_objects(objects)
+    sources = sources_table(objects, rows=3000)
+    folder = lake.place / "landing" / "sources"
+    folder.mkdir(parents=True)
+    csv.write_csv(sources, folder / "part.csv")
+    source = {"uri": f"{folder}/*.csv", "format": "csv"}
+    run = lake.start("sources", source=source, position_from=by_objects())
+    lake.write(run)
+    lake.finish(run)
+    catalog = lake.open("sources")
+    assert sorted(catalog.read(["object_id"])["object_id"].to_pylist()) == sorted(
+        sources["object_id"].to_pylist()
+    )
+    catalog.verify().raise_if_failed()
 
 
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
