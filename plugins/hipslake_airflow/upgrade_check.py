@@ -6,7 +6,6 @@ deployment. It reads and changes nothing. Ends with 1 if something would stop wo
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -17,16 +16,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from hipslake.errors import HipslakeError
+from hipslake.cli.repeated_options import OneValueParser
+from hipslake.errors import HipslakeError, InputError
 from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
 from hipslake.specs.spec_folder import SpecFolder
+from packaging.requirements import InvalidRequirement, Requirement
 
 from hipslake_airflow.deprecations import deprecations
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.spec_folders import specs_folders
 
-_PINNED = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
+_CONTINUED = re.compile(r"\\\r?\n")
+_OPTIONS = re.compile(r"(^|\s)#.*|\s--\w.*")  # comments, and what stands behind a requirement: --hash=...
 _SIGNS = {"stops": "STOPS  ", "changes": "changes", "same": "same   "}
 
 
@@ -114,19 +116,45 @@ def packages(lock: Path) -> Iterator[Effect]:
     Parameters
     ----------
     lock : Path
-        Requirements with `name==version`.
+        Requirements with `name==version`. Those whose marker (`; python_version < "3.12"`) is not true of
+        this interpreter and machine are passed over.
+
+    Raises
+    ------
+    InputError
+        A line is no requirement.
     """
     same = 0
-    for name, wanted in _PINNED.findall(lock.read_text()):
+    for pinned in _pinned(lock):
+        wanted = next((each.version for each in pinned.specifier if each.operator in ("==", "===")), None)
+        if wanted is None:  # any version will do, or one of an address
+            continue
         try:
-            found: str | None = metadata.version(name)
+            found: str | None = metadata.version(pinned.name)
         except metadata.PackageNotFoundError:
             found = None
-        if found == wanted:
+        if found is not None and pinned.specifier.contains(found, prereleases=True):
             same += 1
         else:
-            yield Effect("changes", "packages", f"{name} {found or '(not installed)'} becomes {wanted}")
+            yield Effect(
+                "changes", "packages", f"{pinned.name} {found or '(not installed)'} becomes {wanted}"
+            )
     yield Effect("same", "packages", f"{same} packages are those of {lock}")
+
+
+def _pinned(lock: Path) -> Iterator[Requirement]:
+    """Give the requirements of a lock file that are for this interpreter and machine."""
+    for line in _CONTINUED.sub(" ", lock.read_text()).splitlines():
+        text = _OPTIONS.sub("", line).strip()
+        if not text or text.startswith("-"):
+            continue
+        try:
+            found = Requirement(text)
+        except InvalidRequirement as error:
+            problem = str(error).splitlines()[0]
+            raise InputError(f"{lock}: {text!r} is no requirement: {problem}; make the lock anew") from None
+        if found.marker is None or found.marker.evaluate({"extra": ""}):
+            yield found
 
 
 def database() -> Iterator[Effect]:
@@ -161,9 +189,11 @@ def told(effects: Iterable[Effect]) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Look at everything that the arguments name."""
-    parser = argparse.ArgumentParser(prog="python -m hipslake_airflow.upgrade_check", description=__doc__)
+    parser = OneValueParser(prog="python -m hipslake_airflow.upgrade_check", description=__doc__)
     parser.add_argument("--warehouse", default="${HIPSLAKE_WAREHOUSE}", help="its path or URI")
-    parser.add_argument("--specs", nargs="*", help="folders of specs; by default those of HIPSLAKE_SPECS")
+    parser.add_argument(
+        "--specs", nargs="*", action="extend", help="folders of specs; by default those of HIPSLAKE_SPECS"
+    )
     parser.add_argument("--lock", type=Path, help="requirements.txt of the new version")
     parser.add_argument("--no-database", action="store_true", help="leave Airflow's database alone")
     given = parser.parse_args(arguments)

@@ -13,6 +13,8 @@ from hipslake.errors import HipslakeError
 from hipslake_airflow import upgrade_check
 from hipslake_airflow.deprecations import deprecations
 from hipslake_airflow.upgrade_check import Effect, database, formats, main, packages, specs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.fuzz.specs import CUBE
 from tests.steps import in_process
@@ -120,6 +122,72 @@ def test_packages_are_held_against_a_lock(tmp_path: Path) -> None:
         "no-such-package (not installed) becomes 1.0",
     ]
     assert of_kind(effects, "same") == [f"1 packages are those of {lock}"]
+
+
+_VERSIONS = st.sampled_from(["1.0", "2.5", "2.5.0", "3!1.0"])
+_MARKERS = st.sampled_from(
+    [
+        None,
+        "python_full_version < '3.10'",
+        "python_full_version >= '3.10'",
+        "sys_platform == 'win32'",
+        "sys_platform != 'win32' and implementation_name != 'pypy'",
+        "extra == 'docs'",
+        "python_version == '2.*'",
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(_VERSIONS, _MARKERS, st.booleans(), st.booleans()), min_size=1, max_size=6))
+def test_of_a_lock_counts_what_an_installer_would_take_here(
+    tmp_path: Path, pins: list[tuple[str, str | None, bool, bool]]
+) -> None:
+    """As pip reads the file: its own parser of requirement files and markers is the oracle."""
+    from pip._internal.network.session import PipSession
+    from pip._internal.req.constructors import install_req_from_parsed_requirement
+    from pip._internal.req.req_file import parse_requirements
+
+    lines = ["# pytest==0.1", "", "--no-binary :none:"]
+    for number, (version, marker, hashed, commented) in enumerate(pins):
+        line = f"no-such-package-{number}=={version}" + (f" ; {marker}" if marker else "")
+        line += f" \\\n    --hash=sha256:{'0' * 64}" if hashed else ""
+        lines.append(line + ("  # why" if commented and not hashed else ""))
+    lock = tmp_path / "requirements.txt"
+    lock.write_text("\n".join(lines))
+    parsed = map(install_req_from_parsed_requirement, parse_requirements(str(lock), PipSession()))
+    expected = [
+        f"{each.req.name} (not installed) becomes {next(iter(each.req.specifier)).version}"
+        for each in parsed
+        if each.match_markers()
+    ]
+    assert of_kind(list(packages(lock)), "changes") == expected
+
+
+def test_the_lock_of_the_project_names_a_package_once(capsys: pytest.CaptureFixture[str]) -> None:
+    lock = Path(upgrade_check.__file__).parents[2] / "requirements.txt"
+    names = [each.name for each in upgrade_check._pinned(lock)]
+    assert len(names) == len(set(names)) > 100
+    assert "numpy" in names
+    assert "colorama" not in names or os.name == "nt"
+
+
+def test_a_version_that_is_spelled_otherwise_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: "2.5")
+    lock = tmp_path / "requirements.txt"
+    lock.write_text("Some_Package==2.5.0\nother>=1\n")
+    assert of_kind(list(packages(lock)), "same") == [f"1 packages are those of {lock}"]
+    assert not of_kind(list(packages(lock)), "changes")
+
+
+def test_a_lock_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lock = tmp_path / "requirements.txt"
+    lock.write_text("numpy==1\nnumpy = 2\n")
+    given = ["--warehouse", str(tmp_path), "--specs", str(tmp_path), "--no-database", "--lock", str(lock)]
+    assert main(given) == 1
+    assert "'numpy = 2' is no requirement" in capsys.readouterr().err
 
 
 @pytest.mark.system

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
+from hipslake.cli.repeated_options import OneValueParser
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser; only the command that is asked for has its arguments."""
-    parser = argparse.ArgumentParser(
+    parser = OneValueParser(
         prog="hipslake",
         description="Survey files become spatially partitioned, versioned HEALPix catalogs.",
         epilog=_CODES,

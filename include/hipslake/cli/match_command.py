@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hipslake.cli.filters import All
 from hipslake.cli.ingest_command import add_run_arguments, tell_outcome
 from hipslake.cli.places import CATALOG, listed
+from hipslake.cli.repeated_options import All
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--min-radius", type=float, metavar="ARCSEC", help="smallest separation of a match")
     how.add_argument("--neighbours", metavar="N", help="how many of the nearest rows, or all; by default 1")
     how.add_argument("--how", choices=("inner", "left", "anti", "outer"), help="by default inner")
-    how.add_argument("--columns", type=listed, metavar="A,B", help="what is kept of the left catalog")
-    how.add_argument("--right-columns", type=listed, metavar="A,B", help="what is kept of the right one")
+    how.add_argument(
+        "--columns", type=listed, action="extend", metavar="A,B", help="what is kept of the left catalog"
+    )
+    how.add_argument(
+        "--right-columns", type=listed, action="extend", metavar="A,B", help="what is kept of the right one"
+    )
     how.add_argument(
         "--filter", action=All, metavar="TEXT", help="which left rows take part, such as 'mag < 12'"
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from hipslake.cli.filters import All
 from hipslake.cli.places import add_catalog, listed
+from hipslake.cli.repeated_options import All
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_catalog(parser)
-    parser.add_argument("--columns", type=listed, metavar="A,B", help="by default all")
+    parser.add_argument("--columns", type=listed, action="extend", metavar="A,B", help="by default all")
     parser.add_argument(
         "--filter", action=All, metavar="TEXT", help="such as 'mag < 12 and parallax is not null'"
     )
