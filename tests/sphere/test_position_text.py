@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from typing import Any
+
 import pytest
 from astropy import units
 from astropy.coordinates import SkyCoord
@@ -57,6 +61,106 @@ def test_ecliptic_texts_are_understood_as_astropy_does(at: tuple[float, float], 
     assert apart(found, SkyCoord(*at, unit="deg", frame="barycentricmeanecliptic").icrs) < 1e-4
 
 
+# Forms of both angles, as astropy's `to_string` writes them: separators, what follows, and what parts the two.
+PAIRS = [
+    ("hms", "dms", ""),  # 05h34m31.9s+22d00m52s
+    (":", ":", ""),
+    (" ", " ", " "),
+    ("hms", "dms", " "),
+    (":", ":", "  "),
+    (("h ", "m ", "s"), ("d ", "m ", "s"), ", "),
+    (("h", "'", '"'), ("°", "'", '"'), " "),
+    (("\u02b0", "\u1d50", "\u02e2"), ("°", "\u2032", "\u2033"), " "),
+    (("h", "m", "s"), ("°", "'", "''"), "; "),
+    (("hr", "min", "sec"), ("deg", "arcmin", "arcsec"), " "),
+]
+AROUND = ["{}", "({})", "[{}]", "  {} ", "J2000 {}", "icrs: {}", "{} (J2000)", "{}, fk5"]
+
+
+@given(
+    SKY, st.sampled_from(PAIRS), st.sampled_from(AROUND), st.integers(0, 4), st.sampled_from("-\u2212\u2013")
+)
+def test_sexagesimal_forms_are_understood_as_astropy_wrote_them(
+    at: tuple[float, float], pair: tuple[Any, Any, str], around: str, digits: int, minus: str
+) -> None:
+    place = SkyCoord(*at, unit="deg")
+    lon = place.ra.to_string(unit=units.hourangle, sep=pair[0], precision=digits, pad=True)
+    lat = place.dec.to_string(unit=units.deg, sep=pair[1], precision=digits, pad=True, alwayssign=True)
+    found = parse_position(around.format(f"{lon}{pair[2]}{lat}".replace("-", minus)))
+    assert found is not None
+    assert apart(found, place) < 10 ** (1.2 - digits)
+    again = SkyCoord(
+        place.ra.to_string(unit=units.hourangle, sep="hms", precision=digits),
+        place.dec.to_string(unit=units.deg, sep="dms", precision=digits),
+    )
+    assert apart(found, again) < 1e-6
+
+
+FORMS = {
+    "icrs": [
+        *("({}, {})", "[{} {}]", "{}d {}d", "{} , {}", "{}{:+}", "{} deg, {} deg", "{} {} J2000"),
+        *("{}\u00b0, {}\u00b0", "{}\u00ba{:+}\u00ba", "RA {}\u00b0 DE {}\u00b0"),
+        *("RA={} Dec={}", "ra: {}, dec: {}", "\u03b1 {} \u03b4 {}"),
+    ],
+    "galactic": [
+        *("l={} b={}", "l {}, b {}", "(l={}, b={})", "glon={} glat={}", "galactic lon {} lat {}"),
+        *("{} {} gal", "gal {}, {}", "galactic: {} {}"),
+    ],
+    "ecliptic": ["lon={} lat={}", "\u03bb={}\u00b0 \u03b2={}\u00b0", "{} {} ecl"],
+}
+FRAMES = {"icrs": "icrs", "galactic": "galactic", "ecliptic": "barycentricmeanecliptic"}
+
+
+@pytest.mark.parametrize(("frame", "form"), [(frame, form) for frame in FORMS for form in FORMS[frame]])
+@given(at=SKY, minus=st.sampled_from("-\u2212"))
+def test_decimal_forms_are_understood_as_astropy_places_them(
+    frame: str, form: str, at: tuple[float, float], minus: str
+) -> None:
+    lon, lat = (round(each, 6) for each in at)
+    found = parse_position(form.format(lon, lat).replace("-", minus))
+    assert found is not None
+    assert found.frame == frame
+    assert apart(found, SkyCoord(lon, lat, unit="deg", frame=FRAMES[frame]).icrs) < 1e-4
+
+
+@given(SKY)
+def test_axes_may_be_named_in_any_order(at: tuple[float, float]) -> None:
+    assert parse_position(f"dec={at[1]!r} ra={at[0]!r}") == parse_position(f"ra={at[0]!r} dec={at[1]!r}")
+    assert parse_position(f"b {at[1]!r}, l {at[0]!r}") == parse_position(f"l {at[0]!r} b {at[1]!r}")
+
+
+@given(SKY)
+def test_names_of_2mass_have_decimals_without_a_point(at: tuple[float, float]) -> None:
+    place = SkyCoord(*at, unit="deg")
+    lon = place.ra.to_string(unit=units.hourangle, sep="", precision=2, pad=True).replace(".", "")
+    lat = place.dec.to_string(unit=units.deg, sep="", precision=1, pad=True, alwayssign=True).replace(".", "")
+    for name in (f"2MASS J{lon}{lat}", f"2MASSW J{lon}{lat}", f"J{lon}{lat}"):
+        found = parse_position(name)
+        assert found is not None
+        assert apart(found, place) < 0.2
+
+
+@given(st.text("0123456789.+-:hdms'\" ,;()[]=raeclb\u00b0j", max_size=60))
+def test_any_text_is_a_position_on_the_sky_or_none_or_refused(text: str) -> None:
+    try:
+        found = parse_position(text)
+    except RegionError:
+        return
+    assert found is None or (0 <= found.ra < 360 and -90 <= found.dec <= 90)
+
+
+@pytest.mark.parametrize(
+    "piece", ["1 ", "1:", "1h", "+", "ra ", "j1", "a b ", "0 0 0 ", "((", "l=", "1'", " "]
+)
+def test_long_texts_take_no_longer_for_each_letter(piece: str) -> None:
+    """Also of texts that repeat what expressions with backtracking would try again and again."""
+    begun = time.perf_counter()
+    for text in (piece * (200 // len(piece)), f"{piece * 60}x"[-200:]):
+        with suppress(RegionError):
+            parse_position(text)
+    assert time.perf_counter() - begun < 0.1
+
+
 @given(SKY)
 def test_names_of_surveys_hold_their_position(at: tuple[float, float]) -> None:
     place = SkyCoord(*at, unit="deg")
@@ -79,6 +183,20 @@ def test_names_of_surveys_hold_their_position(at: tuple[float, float]) -> None:
         ("10.5-5.25", 10.5, -5.25),
         ("83.5−22", 83.5, -22),  # noqa: RUF001
         ("J0534-2201", 83.5, -22.016667),
+        ("2MASS J05343194+2200522", 83.633083, 22.0145),
+        ("SDSS J053431.94+220052.2", 83.633083, 22.0145),
+        ("WISEA J0534.5-0030.5", 83.625, -0.508333),
+        ("(83.6, 22.0)", 83.6, 22),
+        ("[83.6 22.0]", 83.6, 22),
+        ("83.6d 22.0d", 83.6, 22),
+        ("83.6\u00b0, +22.0\u00b0", 83.6, 22),
+        ("RA=83.6 Dec=22", 83.6, 22),
+        ("05h34m31.94s+22d00m52.2s", 83.633083, 22.0145),
+        ("05:34:31.94+22:00:52.2", 83.633083, 22.0145),
+        ("5h34m31.94s \u22120\u00b030\u2032", 83.633083, -0.5),
+        ("05:34:31.94 -0.5", 83.633083, -0.5),
+        ("5.5h 22d", 82.5, 22),
+        ("RA 05:34:31.94 Dec +22:00:52.2", 83.633083, 22.0145),
         ("83d30m0s +22d30m0s", 83.5, 22.5),
         ("83°30′0″ +22°30′0″", 83.5, 22.5),  # noqa: RUF001
     ],
@@ -95,7 +213,32 @@ def test_the_forms_that_messages_name_are_understood(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "HD 209458", "NGC 1", "a b", "1 2 3", "cone 1 2 3deg", "--1 2", "nan 1", "x" * 5000]
+    "text",
+    [
+        "",
+        "5",
+        "HD 209458",
+        "NGC 1",
+        "a b",
+        "1 2 3",
+        "cone 1 2 3deg",
+        "--1 2",
+        "nan 1",
+        "x" * 5000,
+        "supergalactic 10 20",
+        "b1950 5h34m 22d0m",
+        "83,6331 22,0145",
+        "05 34 31,9 +22 00 52",
+        "2020-01-05",
+        "10:20:30",
+        "ra 5 b 7",
+        "ra 5 ra 7",
+        "12m 5s",
+        "22d 5h",
+        "J05343+22005",
+        "12 30 +",
+        "5:6: 7:8",
+    ],
 )
 def test_what_is_no_position_is_none(text: str) -> None:
     assert parse_position(text) is None
@@ -118,6 +261,12 @@ def test_what_is_not_on_the_sky_is_told(text: str) -> None:
         "0534+22",
         "0528-13",
         "galactic 12h0m 5d0m",
+        "10 20 30 40",  # 10h 20m, 30d 40m, or 10h 20m 30s, 40d
+        "10 20 30 40 50",
+        "12 30 -5",
+        "83.6 +22:00:52",  # degrees, or hours
+        "-05:34:00 +22:00:00",
+        "053431.9+220052",
     ],
 )
 def test_what_could_be_read_as_another_place_is_refused(text: str) -> None:
