@@ -61,7 +61,7 @@ def test_ecliptic_texts_are_understood_as_astropy_does(at: tuple[float, float], 
     assert apart(found, SkyCoord(*at, unit="deg", frame="barycentricmeanecliptic").icrs) < 1e-4
 
 
-# Forms of both angles, as astropy's `to_string` writes them: separators, what follows, and what parts the two.
+# Signs behind the numbers of the first and of the second angle, and what stands between the two.
 PAIRS = [
     ("hms", "dms", ""),  # 05h34m31.9s+22d00m52s
     (":", ":", ""),
