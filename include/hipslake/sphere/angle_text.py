@@ -44,25 +44,25 @@ _UNITS = {
 _PLACES = {("h", "m", "s"), ("d", "m", "s"), (":", ":", ""), ("", "", "")}
 
 
-class Part(NamedTuple):
+class AnglePart(NamedTuple):
     """A number of an angle, and what stands behind it: a unit, a colon, or nothing."""
 
     text: str
     behind: str
 
 
-class Angle(NamedTuple):
+class WrittenAngle(NamedTuple):
     """An angle as it was written.
 
     Attributes
     ----------
     sign : {"", "+", "-"}
-    parts : tuple of Part
+    parts : tuple of AnglePart
         One to three: whole, minutes, seconds.
     """
 
     sign: str
-    parts: tuple[Part, ...]
+    parts: tuple[AnglePart, ...]
 
     @property
     def unit(self) -> str:
@@ -102,7 +102,7 @@ def plain_signs(text: str) -> str:
     return " ".join(text.translate(_WRITTEN).lower().split())
 
 
-def two_angles(text: str) -> tuple[Angle, Angle] | None:
+def two_angles(text: str) -> tuple[WrittenAngle, WrittenAngle] | None:
     """The two angles that a text names; None where it is something else.
 
     Parameters
@@ -117,9 +117,9 @@ def two_angles(text: str) -> tuple[Angle, Angle] | None:
 
     Examples
     --------
-    >>> first, second = two_angles("05h34m31.9s+22d00m52s")
+    >>> first, second = two_angles("05h30m+22d15m")
     >>> first.value("hour", "longitude"), second.value("deg", "latitude")
-    (5.575527777777778, 22.014444444444443)
+    (5.5, 22.25)
     """
     words = _words(text)
     if words is None:
@@ -194,28 +194,28 @@ def _halves(words: Sequence[_Word]) -> tuple[list[_Word], list[_Word]] | None:
     return None
 
 
-def angle_of(text: str) -> Angle | None:
+def angle_of(text: str) -> WrittenAngle | None:
     """The angle that a text names; None where it is something else."""
     words = _words(text)
     return None if words is None else _angle(words)
 
 
-def _angle(words: Sequence[_Word]) -> Angle | None:
+def _angle(words: Sequence[_Word]) -> WrittenAngle | None:
     sign, rest = "", [word for word in words if word[0] != "blank"]
     if rest and rest[0][0] == "sign":
         sign, rest = rest[0][1], rest[1:]
-    parts: list[Part] = []
+    parts: list[AnglePart] = []
     for at, (kind, word) in enumerate(rest):
         if kind == "number":
-            parts.append(Part(word, ""))
+            parts.append(AnglePart(word, ""))
         elif kind in ("unit", "colon") and at and rest[at - 1][0] == "number":
-            parts[-1] = Part(parts[-1].text, word)
+            parts[-1] = AnglePart(parts[-1].text, word)
         else:
             return None
-    return Angle(sign, tuple(parts)) if _is_angle(parts) else None
+    return WrittenAngle(sign, tuple(parts)) if _is_angle(parts) else None
 
 
-def _is_angle(parts: Sequence[Part]) -> bool:
+def _is_angle(parts: Sequence[AnglePart]) -> bool:
     if not 1 <= len(parts) <= 3 or parts[-1].behind == ":":
         return False
     behind = [each.behind for each in parts]

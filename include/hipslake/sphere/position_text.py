@@ -6,7 +6,7 @@ import re
 from typing import Literal, NamedTuple
 
 from hipslake.errors import RegionError
-from hipslake.sphere.angle_text import Angle, Part, angle_of, plain_signs, two_angles
+from hipslake.sphere.angle_text import WrittenAngle, AnglePart, angle_of, plain_signs, two_angles
 from hipslake.sphere.regions.region import checked, written
 
 SkyFrame = Literal["icrs", "galactic", "ecliptic"]
@@ -105,7 +105,7 @@ def parse_position(text: str) -> TextPosition | None:
     return None if angles is None else _of_angles(plain, frame, *angles)
 
 
-def _of_angles(text: str, frame: SkyFrame, first: Angle, second: Angle) -> TextPosition | None:
+def _of_angles(text: str, frame: SkyFrame, first: WrittenAngle, second: WrittenAngle) -> TextPosition | None:
     if second.unit == "h":
         return None
     if frame != "icrs" and first.unit == "h":
@@ -133,7 +133,7 @@ def _split_frame(text: str) -> tuple[SkyFrame | None, str]:
     return None, text
 
 
-def _split_axes(text: str) -> tuple[SkyFrame, tuple[Angle, Angle] | None] | None:
+def _split_axes(text: str) -> tuple[SkyFrame, tuple[WrittenAngle, WrittenAngle] | None] | None:
     """The frame and the two angles of a text with words for its axes; None where it has none."""
     found = [(match, _AXES[match[1]]) for match in _AXIS.finditer(text) if match[1] in _AXES]
     if not found:
@@ -150,7 +150,9 @@ def _split_axes(text: str) -> tuple[SkyFrame, tuple[Angle, Angle] | None] | None
 
 def _of_name(match: re.Match[str]) -> TextPosition:
     lon, lat = (
-        Angle(sign, tuple(Part(text, "") for text in _of_digits(*match.groups()[first : first + 3])))
+        WrittenAngle(
+            sign, tuple(AnglePart(text, "") for text in _of_digits(*match.groups()[first : first + 3]))
+        )
         for sign, first in (("", 0), (match[4], 4))
     )
     return _placed(15 * lon.value("hour", "name"), lat.value("deg", "name"), "icrs")
