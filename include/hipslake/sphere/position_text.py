@@ -6,7 +6,7 @@ import re
 from typing import Literal, NamedTuple
 
 from hipslake.errors import RegionError
-from hipslake.sphere.angle_text import WrittenAngle, AnglePart, angle_of, plain_signs, two_angles
+from hipslake.sphere.angle_text import AnglePart, WrittenAngle, angle_of, plain_signs, two_angles
 from hipslake.sphere.regions.region import checked, written
 
 SkyFrame = Literal["icrs", "galactic", "ecliptic"]
