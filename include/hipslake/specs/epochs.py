@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from datetime import date
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
+
+from hipslake.specs.mistakes import shown_value
 
 _TEXT = re.compile(r"\s*([A-Za-z]?)\s*([0-9]{4}(?:\.[0-9]{0,12})?)\s*")
 
@@ -16,13 +20,15 @@ def julian_year(given: Any) -> Any:
     Raises
     ------
     ValueError
-        If the text is no Julian epoch.
+        If the text is no Julian epoch, or it is a date or no finite number.
 
     Examples
     --------
     >>> julian_year("J2000"), julian_year("j2015.5"), julian_year(2016.0)
     (2000.0, 2015.5, 2016.0)
     """
+    if isinstance(given, date) or (isinstance(given, float) and not math.isfinite(given)):
+        raise ValueError(f"{shown_value(given)} is no epoch; write a Julian year, such as 2016.0 or J2000")
     if not isinstance(given, str):
         return given
     match = _TEXT.fullmatch(given)

@@ -13,6 +13,7 @@ from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeat
 from hipslake.specs.catalog_spec import Layout, ParquetSpec
 from hipslake.specs.epochs import JulianYear
 from hipslake.specs.margin_spec import MarginSpec
+from hipslake.specs.mistakes import shown_value
 from hipslake.specs.schedule import Following
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
@@ -142,7 +143,7 @@ class MatchOptions(Frozen):
     def _some_or_all(cls, given: Any) -> Any:
         number = isinstance(given, Integral) and not isinstance(given, bool)
         if not (number and 1 <= given <= MAX_NEIGHBOURS) and given != "all":
-            raise ValueError(f"{given!r} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all'")
+            raise ValueError(f"{shown_value(given)} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all'")
         return int(given) if number else given
 
     @property

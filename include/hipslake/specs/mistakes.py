@@ -6,8 +6,10 @@ A mistake is told as what does not fit and what to write in its place. Where a v
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from functools import cache
 from typing import Any, NamedTuple, get_args
 
@@ -77,6 +79,7 @@ def mistakes_of(
     *,
     shows_values: bool,
     model_at: Callable[[Place], Iterable[type[BaseModel]]] = lambda _: (),
+    written: Mapping[Place, str] | None = None,
 ) -> list[Mistake]:
     """Return the mistakes that a validation found, in its order.
 
@@ -90,6 +93,8 @@ def mistakes_of(
         Whether the values that do not fit are shown; secrets of addresses never are.
     model_at : callable, optional
         Gives the models that may stand at a place, whose keys are named.
+    written : mapping of place to str, optional
+        How a value is written, where that is not how it is shown: `yes` of a truth, say.
     """
     found: dict[Place, list[Mapping[str, Any]]] = {}
     is_text = cache(lambda place: bool(_texts_of(model_at(place))))
@@ -107,7 +112,10 @@ def mistakes_of(
     for place, several in found.items():
         if place in above:
             continue
-        text = _own_words(several[0]) or _fitting(several, place, model_at, shows_values=shows_values)
+        shown = None
+        if shows_values:
+            shown = (written or {}).get(place) or shown_value(several[0]["input"])
+        text = _own_words(several[0]) or _fitting(several, place, model_at, shown)
         told.append(Mistake(place, several[0]["type"], text))
     return told
 
@@ -140,11 +148,9 @@ def _fitting(
     errors: Sequence[Mapping[str, Any]],
     place: Place,
     model_at: Callable[[Place], Iterable[type[BaseModel]]],
-    *,
-    shows_values: bool,
+    shown: str | None,
 ) -> str:
-    given = errors[0]["input"]
-    shown = f"{_shown(given)} " if shows_values else ""
+    shown = f"{shown} " if shown is not None else ""
     if all(error["type"] == "string_pattern_mismatch" for error in errors):
         dotted = any("." in error["ctx"]["pattern"] for error in errors)
         return f"{shown}is no name; {_DOTTED if dotted else _NAMES}"
@@ -158,12 +164,14 @@ def _wanted(
     kind, context = error["type"], error.get("ctx", {})
     if kind in _BOUNDS:
         text, key = _BOUNDS[kind]
+        if isinstance(error["input"], float) and not math.isfinite(error["input"]):
+            text = text.replace("a number", "a finite number")
         return text.format(context[key])
     if kind == "string_too_short":
         least = context["min_length"]
         return "a text that is not empty" if least == 1 else f"a text of at least {least} characters"
     wanted = _WANTED.get(kind, "another value")
-    if wanted == "a text" and isinstance(error["input"], int | float):
+    if wanted == "a text" and isinstance(error["input"], int | float | date):
         return "a text, in quotes"
     if wanted == "keys with values":
         return _of_models(model_at(place)) or wanted
@@ -186,9 +194,24 @@ def _texts_of(models: Iterable[type[BaseModel]]) -> list[str]:
     ]
 
 
-def _shown(given: Any) -> str:
+def shown_value(given: Any) -> str:
+    """Return how a message shows a value: as YAML has it, within bounds, without secrets of addresses.
+
+    Examples
+    --------
+    >>> shown_value(True), shown_value("x"), shown_value(date(2026, 11, 20)), shown_value(["x"])
+    ('true', "'x'", '2026-11-20', 'a list')
+    """
     if given is None:
         return "null"
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    if isinstance(given, date | datetime):
+        return given.isoformat()
+    if isinstance(given, bytes):
+        return "bytes"
+    if isinstance(given, float) and not math.isfinite(given):
+        return ".nan" if math.isnan(given) else ".inf" if given > 0 else "-.inf"
     if isinstance(given, Mapping | BaseModel):
         return "a value with keys"
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):

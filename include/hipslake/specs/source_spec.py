@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.mistakes import shown_value
 from hipslake.specs.secrets import secret_in
 from hipslake.specs.template import fill_template
 
@@ -49,7 +50,7 @@ def _check_number_or_name(given: Any) -> Any:
     named = isinstance(given, str) and given.strip()
     numbered = isinstance(given, int) and not isinstance(given, bool) and given >= 0
     if not (named or numbered or given is None):
-        raise ValueError(f"{given!r} is neither a number from 0 on nor a name")
+        raise ValueError(f"{shown_value(given)} is neither a number from 0 on nor a name")
     return given
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.specs.base import TextForm
+from hipslake.specs.mistakes import shown_value
 
 _ROWS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _BYTES = {
@@ -61,7 +62,7 @@ class Threshold(TextForm):
     @classmethod
     def _has_a_unit(cls, given: Any) -> Any:
         if isinstance(given, bool | int | float):
-            raise ValueError(f"{given!r} has no unit; write it as {_EXAMPLES}")
+            raise ValueError(f"{shown_value(given)} has no unit; write it as {_EXAMPLES}")
         return given
 
     @classmethod
@@ -120,10 +121,10 @@ def byte_count(given: Any) -> Any:
         return int(given)
     match = _TEXT.fullmatch(given)
     if match is None or match[3] not in _BYTES:
-        raise ValueError(f"{given!r} is no size; write bytes, such as 134217728 or '128 MiB'")
+        raise ValueError(f"{shown_value(given)} is no size; write bytes, such as 134217728 or '128 MiB'")
     size = Fraction(match[1].replace("_", "")) * _BYTES[match[3]]
     if size.denominator != 1:
-        raise ValueError(f"{given!r} is not a whole number of bytes")
+        raise ValueError(f"{shown_value(given)} is not a whole number of bytes")
     return int(size)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,11 @@ MOST_BYTES = 256 << 10
 MOST_TOLD = 50
 """Of the errors that validation finds in a spec, in its order."""
 
+_TAG = "tag:yaml.org,2002:"
+_KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
+_OCTAL = re.compile(r"[-+]?0[0-7_]+")
+_LONGEST_SHOWN = 60  # characters
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -34,22 +40,46 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
     lines: dict[Place, int] = {}
-    data = _parse(path, text, lines)
+    written: dict[Place, str] = {}
+    data = _parse(path, text, lines, written)
     try:
-        return model.model_validate(data), lines
+        found = model.model_validate(data)
     except ValidationError as error:
         errors = error.errors(include_url=False)
-        found = mistakes_of(
+        mistakes = mistakes_of(
             errors[:MOST_TOLD],
             lambda details: _place(details, lines),
             shows_values=True,
             model_at=lambda place: _models_at(model, place),
+            written=written,
         )
-        messages = [_message(path, model, lines, mistake) for mistake in found]
+        messages = [_message(path, model, lines, mistake) for mistake in mistakes]
         told = [text for _, text in sorted(set(messages))]
         if len(errors) > MOST_TOLD:
             told.append(f"{path}: there are more mistakes; mend these first")
         raise SpecError("\n".join(told)) from None
+    if truths := list(_truths_as_numbers(data, found)):
+        told = [
+            f"{path}:{lines[place]}: {_dotted(place)}: {written[place]} does not fit; write a number"
+            for place in truths
+        ]
+        raise SpecError("\n".join(told))
+    return found, lines
+
+
+def _truths_as_numbers(given: Any, found: Any, place: Place = ()) -> Iterator[Place]:
+    """Give the places of truths that validation took for 0 and 1."""
+    if isinstance(given, bool):
+        alone = found[0] if isinstance(found, tuple) and len(found) == 1 else found  # one may stand alone
+        if isinstance(alone, int | float) and not isinstance(alone, bool):
+            yield place
+    elif isinstance(given, Mapping) and isinstance(found, BaseModel | Mapping):
+        for key, value in given.items():
+            within = getattr(found, key, None) if isinstance(found, BaseModel) else found.get(key)
+            yield from _truths_as_numbers(value, within, (*place, key))
+    elif isinstance(given, list) and isinstance(found, list | tuple):
+        for index, (value, within) in enumerate(zip(given, found, strict=False)):
+            yield from _truths_as_numbers(value, within, (*place, index))
 
 
 def text_of(path: Path) -> str:
@@ -61,26 +91,35 @@ def text_of(path: Path) -> str:
     return data.decode("utf-8-sig")
 
 
-def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
+def _parse(path: Path, text: str, lines: dict[Place, int], written: dict[Place, str]) -> Any:
     try:
         document = Document(text)
         if document.node is None:
             raise SpecError(f"{path}:1: the file is empty; a spec begins with 'name: {path.stem}'")
         if not isinstance(document.node, yaml.MappingNode):
             raise SpecError(f"{path}:1: a spec is keys with values, such as 'name: {path.stem}'")
-        _mark(path, document.node, (), lines)
+        _mark(path, document.node, (), lines, written)
         return document.value()
     except YamlError as error:
         where = ":".join(str(number) for number in (error.line, error.column) if number) or "1"
         raise SpecError(f"{path}:{where}: not YAML: {error}") from None
 
 
-def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> None:
+def _mark(
+    path: Path, node: yaml.Node, place: Place, lines: dict[Place, int], written: dict[Place, str]
+) -> None:
     """Note the line of every key, and refuse what YAML reads in another way than it was meant."""
+    if problem := _misread(node):
+        where = f"{_dotted(place)}: " if place else ""
+        raise SpecError(f"{path}:{node.start_mark.line + 1}: {where}{problem}")
+    if isinstance(node, yaml.ScalarNode) and node.tag != f"{_TAG}str" and node.value:
+        written[place] = (
+            node.value if len(node.value) <= _LONGEST_SHOWN else f"{node.value[:_LONGEST_SHOWN]}..."
+        )
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             lines[(*place, index)] = item.start_mark.line + 1
-            _mark(path, item, (*place, index), lines)
+            _mark(path, item, (*place, index), lines, written)
     if not isinstance(node, yaml.MappingNode):
         return
     seen: dict[str, int] = {}
@@ -99,7 +138,22 @@ def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) ->
             raise SpecError(f"{path}:{line}: {name}: stands twice, first in line {first}; keep one")
         seen[key.value] = line
         lines[(*place, key.value)] = line
-        _mark(path, value, (*place, key.value), lines)
+        _mark(path, value, (*place, key.value), lines, written)
+
+
+def _misread(node: yaml.Node) -> str | None:
+    """What is wrong with a value that YAML reads in another way than it was meant."""
+    kind = node.tag.removeprefix(_TAG)
+    if kind not in _KINDS:
+        tag = f"!!{kind}" if node.tag.startswith(_TAG) else node.tag
+        return f"the tag {tag} has no place in a spec; write the value without it"
+    if kind in ("int", "float") and ":" in node.value:
+        return f"{node.value} is a number of base 60 to YAML; put it in quotes if it is a text"
+    if kind == "int" and _OCTAL.fullmatch(node.value):
+        return (
+            f"{node.value} is an octal number to YAML; leave out the 0, or put it in quotes if it is a text"
+        )
+    return None
 
 
 def _message(
