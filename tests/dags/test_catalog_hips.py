@@ -133,6 +133,42 @@ def test_what_makes_no_sense_fails_at_once(
         executed(load()[DAG_ID], **params)
 
 
+def asked_by_spec(path: Path, text: str) -> None:
+    path.write_text(f"{path.read_text()}\n{text}\n")
+
+
+def test_a_spec_that_asks_for_one_has_it_follow_the_versions(load: Load, stars: Path, root: Path) -> None:
+    asked_by_spec(
+        stars, "hips: {order_by: mag, columns: [id, mag], tile_rows: 40, allsky_rows: 7, public: true}"
+    )
+    dag = load()[DAG_ID]
+    assert [asset.name for asset in dag.timetable.asset_condition.objects] == ["catalog/stars"]
+    assert "after each new version" in dag.doc_md
+    executed(dag)
+    hips = read_hips(root.parents[1] / "exports" / "hips" / "stars" / "current")
+    check_limits(hips, 7, 40, 12)
+    check_progress(hips, "mag")
+    assert [field.name for field in hips.fields] == ["ra", "dec", "id", "mag"]
+    assert hips.properties["hips_status"] == "public master clonableOnce"
+    assert executed(dag)["unchanged"]
+
+
+def test_without_hips_in_the_spec_it_is_made_by_hand(load: Load, stars: Path) -> None:
+    dag = load()[DAG_ID]
+    assert not dag.timetable.asset_condition
+    assert "by hand only" in dag.doc_md
+
+
+@pytest.mark.parametrize(
+    ("schedule", "runs"), [("manual", "by hand only"), ("0 6 * * *", "by the schedule `0 6 * * *`")]
+)
+def test_a_spec_may_say_when(load: Load, stars: Path, schedule: str, runs: str) -> None:
+    asked_by_spec(stars, f'hips: {{schedule: "{schedule}"}}')
+    dag = load()[DAG_ID]
+    assert not dag.timetable.asset_condition
+    assert runs in dag.doc_md
+
+
 @pytest.mark.system
 def test_a_run_with_the_defaults_publishes_the_newest_version(airflow: Path, load: Load, root: Path) -> None:
     run = load()[DAG_ID].test()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from hipslake.steps.run import CATALOGS
 from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
+    from hipslake.api.step_runner import Told
     from hipslake.steps.hips.request import HipsReport
 
 PIPELINE = "catalog_hips"
@@ -97,11 +98,10 @@ def make_hips(
         Others have something at the output.
     """
     if isinstance(catalog, CatalogReader):
-        warehouse, name, version = *_place_of(catalog), catalog.version if version is None else version
+        warehouse, name, version = *place_of(catalog), catalog.version if version is None else version
     else:
         name = catalog
     asked = {
-        "catalog": name,
         "version": version,
         "order_by": order_by,
         "descending": descending,
@@ -118,16 +118,46 @@ def make_hips(
         "public": public,
         "keep_versions": keep_versions,
     }
-    with StepRunner(warehouse, PIPELINE, name, spark=spark) as runner:
+    return made_hips(name, asked, warehouse=warehouse, spark=spark)
+
+
+def made_hips(
+    name: str,
+    asked: Mapping[str, Any],
+    *,
+    warehouse: str | os.PathLike[str] | None,
+    spark: Any = None,
+    told: Told | None = None,
+) -> HipsReport:
+    """Perform the step; errors as of `make_hips`.
+
+    Parameters
+    ----------
+    name : str
+        The catalog's.
+    asked : mapping
+        Fields of the request.
+    warehouse, spark, told
+        As of `StepRunner`.
+    """
+    with StepRunner(warehouse, PIPELINE, name, spark=spark, told=told) as runner:
         try:
-            report: HipsReport = runner.perform("hips", warehouse=runner.warehouse, **asked)
+            report: HipsReport = runner.perform(
+                "hips", **{**asked, "catalog": name, "warehouse": runner.warehouse}
+            )
         except ValidationError as error:
             raise SpecError(f"hips of {name}: {first_mistake(error)}") from error
     return report
 
 
-def _place_of(catalog: CatalogReader) -> tuple[str, str]:
-    """The warehouse and the name of a catalog that was opened."""
+def place_of(catalog: CatalogReader) -> tuple[str, str]:
+    """The warehouse and the name of a catalog that was opened.
+
+    Raises
+    ------
+    SpecError
+        It lies in no warehouse.
+    """
     warehouse, _, tail = catalog.uri.rpartition(f"/{CATALOGS}/")
     if not warehouse or tail != catalog.name:
         raise SpecError(

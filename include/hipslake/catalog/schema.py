@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import difflib
 from collections.abc import Iterable
+from itertools import chain
 
 import pyarrow as pa
 
-from hipslake.errors import CatalogFormatError, ReservedColumnError, SchemaMismatchError
+from hipslake.errors import CatalogFormatError, FilterError, ReservedColumnError, SchemaMismatchError
 from hipslake.joins.key_codes import key_kind
+from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
+from hipslake.specs.hips_spec import HipsSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROW_COLUMN = "_row"
@@ -186,9 +189,11 @@ def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.S
     Raises
     ------
     SchemaMismatchError
-        A column group, the position, `co_partitioned`, `index` or `position_from` names a column that the
-        source lacks, or one that cannot be what is asked of it; or no group stores the position columns, so
-        that nobody could check where the rows lie.
+        A column group, the position, `co_partitioned`, `index`, `position_from` or `hips` names a column
+        that the source lacks, or one that cannot be what is asked of it; or no group stores the position
+        columns, so that nobody could check where the rows lie.
+    FilterError
+        That of `hips` is not understood.
     ReservedColumnError
         The source already has a column that the catalog adds.
     """
@@ -209,7 +214,21 @@ def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.S
             raise SchemaMismatchError(
                 f"spec {spec.name!r}, {key}: no column group stores {', '.join(lost)}; name it in one"
             )
+    if spec.hips is not None:
+        fields = {each.name: each for each in chain(*schemas.values())}
+        _check_shown(spec.hips, pa.schema(fields.values()), spec)
     return schemas
+
+
+def _check_shown(hips: HipsSpec, stored: pa.Schema, spec: CatalogSpec) -> None:
+    """Hold what a HiPS is to show against the columns of the catalog."""
+    shown = [*(hips.columns or ()), *([hips.order_by] if hips.order_by is not None else [])]
+    _require(shown, stored, f"spec {spec.name!r}, hips")
+    if hips.filters is not None:
+        try:
+            parse_filter(hips.filters, stored)
+        except FilterError as error:
+            raise FilterError(f"spec {spec.name!r}, hips: {error}") from error
 
 
 def keyed_columns(spec: CatalogSpec) -> dict[str, tuple[str, ...]]:

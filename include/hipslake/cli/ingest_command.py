@@ -56,11 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
 
 
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of commands that publish."""
-    parser.add_argument(
-        "--force", action="store_true", help="build a version even if the input is what the newest is made of"
-    )
+def add_run_arguments(parser: argparse.ArgumentParser, *, forces: bool = True) -> None:
+    """Add the arguments of commands that publish; `forces` says whether what stands can be built again."""
+    if forces:
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="build a version even if the input is what the newest is made of",
+        )
     parser.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,

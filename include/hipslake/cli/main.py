@@ -23,6 +23,7 @@ COMMANDS = {
     "versions": "what each version of a catalog brought",
     "diff": "how two versions of a catalog differ",
     "read": "rows of a catalog: print them, count them, or write them to a file",
+    "hips": "a catalog becomes tiles that Aladin shows: a HiPS catalogue",
     "verify": "read everything of a catalog back, and check it",
     "specs": "look whether the specs of a deployment can be read",
     "doctor": "what is wrong with this installation, its settings, its warehouse and Spark",

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeated
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.epochs import JulianYear
+from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron
 from hipslake.specs.shared_uris import check_uris_apart
@@ -162,7 +163,7 @@ class CompactSpec(Frozen):
 class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
-    of_no_outcome = frozenset({"schedule", "compact", "vacuum", "spark_above_bytes"})
+    of_no_outcome = frozenset({"schedule", "compact", "vacuum", "hips", "spark_above_bytes"})
     counted_if_said = frozenset({"columns"})
 
     attribution: str = ""  # licence and credit of the data; published with it
@@ -188,6 +189,7 @@ class CatalogSpec(NamedSpec):
     on_empty: Literal["skip", "fail"] = "skip"  # mode append: what an interval without files is
     compact: CompactSpec = CompactSpec()
     vacuum: VacuumSpec = VacuumSpec()
+    hips: HipsSpec | None = None  # None: made by hand, as the form says
     # Bytes of source files; from these on Spark does the work. 0: always; None: as the deployment says
     spark_above_bytes: ByteCount | None = None
 

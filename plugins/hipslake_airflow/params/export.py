@@ -8,7 +8,7 @@ from airflow.sdk import Param
 from hipslake.specs.base import FORM_NAME_PATTERN
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import region_field, switch_field, text_field, uri_field
+from hipslake_airflow.params.fields import columns_field, filters_field, region_field, switch_field, uri_field
 from hipslake_airflow.params.versions import proposed_versions, version_param
 
 
@@ -25,19 +25,8 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
         ),
         "version": version_param("Empty: the newest.", proposed_versions("catalogs", *catalogs)),
         "region": region_field("The part of the sky"),
-        "columns": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string", "minLength": 1},
-            title="Columns",
-            description="One per line. Empty: all.",
-        ),
-        "filters": text_field(
-            "Filters",
-            "Which rows: phot_g_mean_mag < 12 and ra_error is not null. Comparisons, in (...), between, is "
-            "null, is nan, and, or, not, parentheses. Empty: all.",
-            10_000,
-        ),
+        "columns": columns_field(),
+        "filters": filters_field(),
         "format": Param(
             None,
             type=["null", "string"],

@@ -11,6 +11,11 @@ _REGION_HELP = (
     "cone 56.75 24.12 3deg, box ra 350..10 dec -5..5, polygon 10 0, 20 0, 15 10, moc 3/1-4 5/7, moc URI of a "
     "file, pixels 2/5 3/100. Empty: all of it."
 )
+_MAX_FILTERS = 10_000
+_FILTERS_HELP = (
+    "Which rows: phot_g_mean_mag < 12 and ra_error is not null. Comparisons, in (...), between, is null, is "
+    "nan, and, or, not, parentheses. Empty: all."
+)
 _MAX_WAIT_MINUTES = 7 * 24 * 60
 LONGEST_URI = 2000  # characters
 
@@ -73,6 +78,22 @@ def moment_field(title: str, help_text: str) -> Param:
 def region_field(of_what: str) -> Param:
     """A part of the sky; `of_what` says what is taken of it."""
     return text_field("Region", f"{of_what}: {_REGION_HELP}", _MAX_REGION)
+
+
+def columns_field(otherwise: str = "all") -> Param:
+    """Names of columns; `otherwise` says what holds if there are none."""
+    return Param(
+        None,
+        type=["null", "array"],
+        items={"type": "string", "minLength": 1},
+        title="Columns",
+        description=f"One per line. Empty: {otherwise}.",
+    )
+
+
+def filters_field() -> Param:
+    """Which rows of a catalog, as a text."""
+    return text_field("Filters", _FILTERS_HELP, _MAX_FILTERS)
 
 
 def text_field(title: str, help_text: str, longest: int) -> Param:

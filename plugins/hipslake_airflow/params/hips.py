@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from airflow.sdk import Param
+from hipslake.specs.hips_spec import HipsOptions
 
 from hipslake_airflow.params.fields import (
     LONGEST_URI,
+    columns_field,
+    filters_field,
     region_field,
     switch_field,
-    text_field,
 )
 from hipslake_airflow.params.versions import proposed_versions, version_param
 
@@ -20,8 +22,15 @@ _URL = r"^https?://[^\s@]+(?!\n)$"
 _TILES, _PUBLISHING = "Tiles", "Publishing"
 
 
-def hips_params(name: str) -> dict[str, Param]:
-    """Return the params of a HiPS of a catalog."""
+def hips_params(name: str, asked: HipsOptions | None = None) -> dict[str, Param]:
+    """Return the params of a HiPS of a catalog; by default they are what its spec asks for."""
+    fields = _fields(name)
+    for key, value in (asked or HipsOptions()).model_dump(mode="json", include=set(fields)).items():
+        fields[key].value = value
+    return fields
+
+
+def _fields(name: str) -> dict[str, Param]:
     return {
         "version": version_param("Empty: the newest.", proposed_versions("catalogs", name)),
         "order_by": Param(
@@ -33,16 +42,8 @@ def hips_params(name: str) -> dict[str, Param]:
             "are shown at random.",
         ),
         "descending": switch_field("Descending", "Show the largest values first."),
-        "columns": Param(
-            None,
-            type=["null", "array"],
-            items={"type": "string", "minLength": 1},
-            title="Columns",
-            description="One per line. Empty: all. The position is always there.",
-        ),
-        "filters": text_field(
-            "Filters", "Which rows: phot_g_mean_mag < 18 and ra_error is not null. Empty: all.", 10_000
-        ),
+        "columns": columns_field("all. The position is always there"),
+        "filters": filters_field(),
         "region": region_field("The part of the sky"),
         "tile_rows": _number(
             500,

@@ -7,21 +7,13 @@ from typing import ClassVar
 from pydantic import AwareDatetime, Field
 
 from hipslake.specs.base import NAME_PATTERN
+from hipslake.specs.hips_spec import HipsOptions
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import now_utc
 
-IVOID_PATTERN = r"^ivo://[A-Za-z0-9][A-Za-z0-9._-]{2,}(/\S*)?$"
-"""An identifier of the IVOA, by its Recommendation Identifiers 2.0."""
-URL_PATTERN = r"^https?://[^\s@]+$"
-"""Of a web server, without a password."""
-FINEST_ORDER = 29
-COARSEST_LIMIT = 3
-"""The least last order: clients take orders 1 and 2 as they come, and ask for tiles from 3 on."""
-MOST_TILE_ROWS = 100_000
 
-
-class HipsRequest(Request):
+class HipsRequest(HipsOptions, Request):
     """Make a HiPS of a catalog."""
 
     step: ClassVar[str] = "hips"
@@ -31,20 +23,6 @@ class HipsRequest(Request):
     warehouse: str
     catalog: str = Field(pattern=NAME_PATTERN)
     version: int | None = None  # None: the newest
-    order_by: str | None = None  # None: by chance
-    descending: bool = False
-    columns: tuple[str, ...] | None = None
-    filters: str | None = None
-    region: str | None = None
-    tile_rows: int = Field(default=500, ge=1, le=MOST_TILE_ROWS)
-    allsky_rows: int = Field(default=60, ge=1, le=MOST_TILE_ROWS)  # of a tile of order 1 or 2
-    deepest_order: int = Field(default=12, ge=COARSEST_LIMIT, le=FINEST_ORDER)
-    coverage_order: int = Field(default=10, ge=0, le=FINEST_ORDER)
-    output: str | None = None  # a path or a URI; a relative path lies below `exports/` of the warehouse
-    service_url: str | None = Field(default=None, pattern=URL_PATTERN)  # where the output is served
-    creator_did: str | None = Field(default=None, pattern=IVOID_PATTERN)
-    public: bool = False
-    keep_versions: int = Field(default=2, ge=1)
     task_bytes: int = Field(default=256 << 20, ge=1)  # of leaf files that one task reads
     created: AwareDatetime = Field(default_factory=now_utc)
 

@@ -162,9 +162,10 @@ def _make(
         del part, ranks
     done = engine.counter()
     with phases("tiles"), engine.progress("hips: tiles", rows=int(rows.sum()), done=done):
-        written = [_run(engine, LeafTilesTask(request, stretches, above, target, done), tasks, WRITTEN_TILES)]
+        leaves = LeafTilesTask(request, above, target, stretches, done)
+        written = [_run(engine, leaves, tasks, WRITTEN_TILES)]
         orders = tuple(np.flatnonzero(above.sum(axis=0)).tolist())
-        coarse = CoarseTilesTask(request, orders, tasks, start, rows, above, target)
+        coarse = CoarseTilesTask(request, above, target, orders, tasks, start, rows)
         written.append(_run(engine, coarse, len(orders), WRITTEN_TILES))
     tiles = pa.concat_tables(written)
     shown, total = int(sum(tiles["rows"].to_pylist())), int(rows.sum())

@@ -6,6 +6,7 @@ first rows of several leaves: these wait in the run folder, sorted along the cur
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -101,50 +102,68 @@ def coverage_of(folder: Storage, tasks: int) -> Intervals:
 
 
 @dataclass(frozen=True)
-class LeafTilesTask:
-    """Writes the tiles in leaves, and leaves the lines of coarser tiles in the run folder.
+class TilesTask(ABC):
+    """Writes tiles, and says how many of each order.
 
     Attributes
     ----------
     request : HipsRequest
         With the version.
-    stretches : tuple of (int, int)
-        Per task, the parts [low, high).
     above : int64[p, orders]
         How many of a part's rows stand in coarser tiles, by order.
     target : Storage
         The folder of the tiles.
+    """
+
+    request: HipsRequest
+    above: NDArray[np.int64]
+    target: Storage
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Write the tiles of a task; give how many of each order."""
+        source = source_of(self.request)
+        written = WrittenTiles()
+        header = header_line(source.schema.names).encode()
+        write_tiles(self.target, self.tiles(task, source, header), written)
+        yield written.batch()
+
+    @abstractmethod
+    def tiles(self, task: int, source: HipsSource, header: bytes) -> Iterator[_Tile]:
+        """The tiles of a task, each once."""
+
+
+@dataclass(frozen=True)
+class LeafTilesTask(TilesTask):
+    """Writes the tiles in leaves, and leaves the lines of coarser tiles in the run folder.
+
+    Attributes
+    ----------
+    stretches : tuple of (int, int)
+        Per task, the parts [low, high).
     done : Counter
         Rows read so far.
     """
 
-    request: HipsRequest
     stretches: tuple[tuple[int, int], ...]
-    above: NDArray[np.int64]
-    target: Storage
     done: Counter
 
-    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Write the tiles of a task; give how many of each order."""
-        source, folder = source_of(self.request), self.request.folder.storage
-        limits, header = source.limits, header_line(source.schema.names).encode()
-        written = WrittenTiles()
+    def tiles(self, task: int, source: HipsSource, header: bytes) -> Iterator[_Tile]:
+        """The tiles of some parts; the lines of coarser ones are left in the run folder meanwhile."""
+        folder, limits = self.request.folder.storage, source.limits
         with ExitStack() as files:
             pieces: dict[int, Any] = {}
             for part, h29, ranks, lines in source.shown(*self.stretches[task]):
                 along, above = ranks.along(), self.above[part]
-                orders = tile_orders(
-                    h29, along[above.sum() :], limits, max(int(source.orders[part]), FIRST_ORDER)
-                )
-                orders[along[: above.sum()]] = np.repeat(np.arange(len(above)), above)
+                coarse = int(above.sum())
+                first = max(int(source.orders[part]), FIRST_ORDER)
+                orders = tile_orders(h29, along[coarse:], limits, first)
+                orders[along[:coarse]] = np.repeat(np.arange(len(above)), above)
                 place = np.empty(len(along), np.int64)
                 place[along] = np.arange(len(along))
                 pixel = h29 >> (2 * (MAX_ORDER - orders.astype(np.int64)))
                 sort = np.lexsort((place, pixel, orders))
-                coarse = int(above.sum())
                 rest = sort[coarse:]
-                tiles = _leaf_tiles(h29, orders, rest, pixel, lines.take(pa.array(rest)), header)
-                write_tiles(self.target, tiles, written)
+                yield from _leaf_tiles(h29, orders, rest, pixel, lines.take(pa.array(rest)), header)
                 for order in np.flatnonzero(above).tolist():
                     rows = sort[orders[sort] == order]
                     if order not in pieces:
@@ -155,44 +174,30 @@ class LeafTilesTask:
                     batch = pa.record_batch([pa.array(each) for each in columns], _PIECES)
                     pieces[order].write_table(pa.table(batch), max_chunksize=_BATCH_ROWS)
                 self.done.add(len(h29))
-        yield written.batch()
 
 
 @dataclass(frozen=True)
-class CoarseTilesTask:
+class CoarseTilesTask(TilesTask):
     """Writes the tiles of an order that are coarser than leaves, of what waits in the run folder.
 
     Attributes
     ----------
-    request : HipsRequest
     orders : tuple of int
         Per task.
     tasks : int
         How many tasks have left lines.
     start, rows : int64[p]
         First order-29 pixel and number of rows of each part.
-    above : int64[p, orders]
-        How many of a part's rows stand in coarser tiles, by order.
-    target : Storage
     """
 
-    request: HipsRequest
     orders: tuple[int, ...]
     tasks: int
     start: NDArray[np.int64]
     rows: NDArray[np.int64]
-    above: NDArray[np.int64]
-    target: Storage
 
-    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Write the tiles of an order; give how many."""
+    def tiles(self, task: int, source: HipsSource, header: bytes) -> Iterator[_Tile]:
+        """The tiles of an order."""
         order = self.orders[task]
-        written = WrittenTiles()
-        write_tiles(self.target, self._tiles(order), written)
-        yield written.batch()
-
-    def _tiles(self, order: int) -> Iterator[_Tile]:
-        header = header_line(source_of(self.request).schema.names).encode()
         pixels = coarsen(self.start, order)
         total = np.append(0, np.cumsum(self.rows))
         shown = np.append(0, np.cumsum(self.above[:, : order + 1].sum(axis=1)))
