@@ -43,11 +43,14 @@ class SpecBundle(LocalDagBundle):
 
     def _ask_for_parsing(self) -> None:
         from airflow.models.dagbag import DagPriorityParsingRequest
+        from airflow.utils.file import list_py_file_paths
         from airflow.utils.session import create_session
 
+        # The files that the DAG processor itself takes: in subfolders too, but for those of .airflowignore.
+        files = sorted(Path(each).relative_to(self.path) for each in list_py_file_paths(self.path))
         with create_session(scoped=False) as session:
-            for file in sorted(self.path.glob("*.py")):
-                request = DagPriorityParsingRequest(self.name, str(file.relative_to(self.path)))
+            for file in files:
+                request = DagPriorityParsingRequest(self.name, str(file))
                 waiting = session.query(DagPriorityParsingRequest).filter_by(
                     bundle_name=request.bundle_name, relative_fileloc=request.relative_fileloc
                 )

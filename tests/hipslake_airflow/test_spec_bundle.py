@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hipslake_airflow.spec_bundle import SpecBundle
 
+DAGS = "from hipslake_airflow import spec_dags\n"
+
 pytestmark = pytest.mark.usefixtures("airflow")
 
 
@@ -17,7 +19,7 @@ def bundle(tmp_path: Path) -> SpecBundle:
     """A bundle of two DAG files, with one spec."""
     for name in ("survey.py", "errors.py"):
         (tmp_path / "dags").mkdir(exist_ok=True)
-        (tmp_path / "dags" / name).touch()
+        (tmp_path / "dags" / name).write_text(DAGS)
     (tmp_path / "specs" / "catalogs").mkdir(parents=True)
     (tmp_path / "specs" / "catalogs" / "stars.yaml").write_text("name: stars\n")
     return SpecBundle(
@@ -76,6 +78,26 @@ def test_a_change_of_specs_has_all_files_parsed_once(
     assert asked() == ["errors.py", "survey.py"]
     bundle.refresh()
     assert asked() == []
+
+
+@pytest.mark.parametrize("syntax", ["glob", "regexp"])
+def test_files_are_those_that_airflow_itself_takes(
+    bundle: SpecBundle, tmp_path: Path, syntax: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_IGNORE_FILE_SYNTAX", syntax)
+    dags = tmp_path / "dags"
+    for folder in ("night", "night/deep", "old"):
+        (dags / folder).mkdir()
+        (dags / folder / "survey.py").write_text(DAGS)
+    (dags / "night" / "no_dags.py").write_text("import os\n")
+    (dags / "night" / "notes.txt").write_text(DAGS)
+    (dags / ".airflowignore").write_text("old/\n")
+    (dags / "night" / ".airflowignore").write_text("skipped.*\n")
+    (dags / "night" / "skipped.py").write_text(DAGS)
+    bundle.refresh()
+    added(tmp_path / "specs")
+    bundle.refresh()
+    assert asked() == ["errors.py", "night/deep/survey.py", "night/survey.py", "survey.py"]
 
 
 def test_what_waits_to_be_parsed_is_not_asked_for_twice(bundle: SpecBundle, tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def test_what_does_not_fit_is_told_as_it_is_written(tmp_path: Path, key: str, va
     if value == "0x1_F" and key in ("deadline_minutes", "margin: {arcsec"):
         assert text == ""
     else:
-        own = "a margin of " if key == "margin: {arcsec" else value  # what it says of its bounds
-        assert text.startswith((f"{value} does not fit; write ", own))
+        own = ("a margin of ",) if key == "margin: {arcsec" else ()  # what it says of its bounds
+        assert text.startswith((f"{value} does not fit; write ", *own))
     if key in KEYS["text"][:3]:
         assert text == f"{value} does not fit; write a text, in quotes"
 

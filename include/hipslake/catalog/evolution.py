@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.published_spec import published_spec
 from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns, position_group
 from hipslake.catalog.selection import joined_schema
 from hipslake.errors import SchemaMismatchError, SpecError
@@ -124,7 +125,7 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
         "column_groups": ([group.name for group in metadata.groups], [g.name for g in spec.column_groups]),
         "co_partitioned": (own_marks, list(spec.co_partitioned)),
         "position_from": (
-            _placing(CatalogSpec.model_validate(metadata.spec).position_from),
+            _placing(published_spec(metadata).position_from),
             _placing(spec.position_from),
         ),
     }

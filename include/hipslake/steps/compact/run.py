@@ -17,6 +17,7 @@ from hipslake.catalog.committing import commit_where_it_fits, committed_before, 
 from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.published_spec import published_spec
 from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
@@ -133,7 +134,7 @@ def _draft(
     """The newest version with other files for the same rows."""
     newest = newest_version(catalog)
     assert newest is not None  # versions do not go away
-    spec = CatalogSpec.model_validate(newest.spec)
+    spec = published_spec(newest)
     groups = tuple(
         changed_group(
             group,
@@ -217,7 +218,7 @@ def _load(run_uri: str, write_id: str, task_bytes: int) -> _Work:
     sizes = [pc.sum(standing[group].files(leaf)["bytes"]).as_py() for group, leaf in leaves]
     return _Work(
         Storage.at(RunFolder(run_uri).run().catalog_uri),
-        CatalogSpec.model_validate(base.spec),
+        published_spec(base),
         {group: base.schema_of(group) for group in groups},
         standing,
         leaves,

@@ -16,11 +16,11 @@ from hipslake.catalog.committing import commit_where_it_fits, committed_before, 
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import stored_position
+from hipslake.catalog.published_spec import published_spec
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
 from hipslake.library_version import __version__
-from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.margin_spec import distances_text
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, WriteReport, WriteRequest
@@ -205,7 +205,7 @@ def margin_order(base: CatalogMetadata, radii: tuple[float, ...], write_id: str)
     SpecError
         The primary column group lacks the position columns, or another group is called like a margin.
     """
-    spec = CatalogSpec.model_validate(base.spec)
+    spec = published_spec(base)
     schema = base.schema_of()
     position = stored_position(spec, schema)
     lacking = {position.ra, position.dec} - set(schema.names)

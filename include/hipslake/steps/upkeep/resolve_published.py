@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.catalog.published_spec import published_spec
 from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri
@@ -34,7 +34,7 @@ def run(request: ResolvePublishedRequest) -> ResolvePublishedReport:
         )
         catalog.check_writable()
         check_free_space(catalog)
-    frozen = freeze_run(request, CatalogSpec.model_validate(metadata.spec), catalog, metadata.owners[0])
+    frozen = freeze_run(request, published_spec(metadata), catalog, metadata.owners[0])
     request.folder.write(RunFolder.RUN, frozen)
     with phases("sweep"):
         swept = swept_orphans(catalog, frozen.write_id)
