@@ -10,6 +10,8 @@ from hipslake.steps.ingest import draft
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
+from tests.steps.sources_of_objects import Lake
+from tests.web.lakes import make_lake
 
 
 @pytest.fixture(scope="session")
@@ -47,3 +49,22 @@ def page(airflow: Path, survey: Survey) -> Iterator[object]:
         (specs / "stars.yaml").write_text(survey.spec.read_text())
         yield Page(Path(survey.warehouse), specs.parent)
         purge_cached_app()  # others take Airflow's own auth manager
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Objects, sources, light curves and a match."""
+    return make_lake(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="module")
+def lake_page(airflow: Path, lake: Lake) -> Iterator[object]:
+    """The page of that warehouse."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.web.catalogs_page.PerDag")
+        from airflow.api_fastapi.app import purge_cached_app
+
+        from tests.web.catalogs_page import Page
+
+        yield Page(Path(lake.warehouse), lake.place / "specs")
+        purge_cached_app()
