@@ -59,6 +59,24 @@ class TestAppend:
         assert catalog.metadata.total_rows == 300
         assert catalog.version == 3
 
+    def test_another_end_of_an_interval_is_another_increment(self, tmp_path: Path) -> None:
+        rows, start = night_rows(1), datetime(2026, 10, 2, tzinfo=UTC)
+
+        def end(days: float | None, **more: Any) -> tuple[int, str | None]:
+            interval = start if days is None else (start, start + timedelta(days=days))
+            catalog = hipslake.ingest(
+                rows, spec=self.SPEC | more, warehouse=tmp_path, interval=interval, spark=False
+            )
+            assert [each.key for each in catalog.increments] == [start.isoformat()]
+            assert catalog.metadata.total_rows == rows.num_rows
+            return catalog.version, catalog.increments[0].end
+
+        day, longer = (start + timedelta(days=1)).isoformat(), (start + timedelta(days=2)).isoformat()
+        assert end(None) == end(1) == (1, day)
+        assert end(2) == end(2) == (2, longer)
+        assert end(1) == end(None) == (3, day)
+        hipslake.Catalog.open(tmp_path / "catalogs" / "stars").verify(all=True).raise_if_failed()
+
     def test_files_are_not_added_under_two_intervals(self, tmp_path: Path, stars: pa.Table) -> None:
         files = f"{tmp_path}/landing/*.parquet"
         hipslake.ingest(files, spec=self.SPEC, warehouse=tmp_path, interval=61000, spark=False)

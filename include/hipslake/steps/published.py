@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hipslake.catalog.metadata import CatalogMetadata
+from datetime import datetime
+
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.specs.catalog_spec import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
@@ -14,8 +16,9 @@ from hipslake.versions.log_files import head
 def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int | None:
     """Return the newest version if it holds exactly what a run would make, else None.
 
-    That is the whole version for a run that replaces it, and the run's increment for one that appends. The
-    former reads no more than the fingerprint: so it can replace a version that is damaged.
+    That is the whole version for a run that replaces it, and the run's increment for one that appends: with
+    the end of its interval, where the run knows that. The former reads no more than the fingerprint: so it
+    can replace a version that is damaged.
     """
     log = VersionLog(catalog)
     newest = log.newest()
@@ -24,10 +27,19 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
     data, where = log.read(newest), f"{catalog.uri()}, version {newest}"
     if run.spec.mode is Mode.APPEND:
         increment = CatalogMetadata.from_json(data, where=where).increment(run.start.isoformat(), catalog)
-        found = increment.fingerprint if increment else None
+        if increment is None or not _ends_at(increment, run.window.end):
+            return None
+        found = increment.fingerprint
     else:
         found = head(data, where).get("fingerprint")
     return newest if found == fingerprint else None
+
+
+def _ends_at(increment: Increment, end: datetime | None) -> bool:
+    """Whether a version says of an increment what a run would; a run that knows no end says nothing new."""
+    if end is None:
+        return True
+    return increment.end is not None and datetime.fromisoformat(increment.end) == end
 
 
 def names_write(catalog: Storage, write_id: str) -> bool:
