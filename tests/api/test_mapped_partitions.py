@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import pickle
-from importlib.util import find_spec
+import re
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
-from hipslake.api.mapped_partitions import _sendable
 from hipslake.errors import SchemaMismatchError, SpecError, VerificationError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -79,15 +77,34 @@ def test_errors_in_processes_are_those_of_the_function(many_kinds: dict[str, Pub
         catalog.map_partitions(functions.broken, columns=["id"], workers=2, processes=True)
 
 
-def test_functions_of_no_module_are_sent_by_value_or_refused(catalog: Catalog) -> None:
-    assert _sendable(functions.brightest) is not None
-    there = find_spec("cloudpickle") is not None
-    if there:
-        again = pickle.loads(pickle.dumps(_sendable(lambda rows: rows.num_rows)))
-        assert again(catalog.read(["id"])) == 2500
-    else:
-        with pytest.raises(SpecError, match="cannot be sent to another process"):
-            catalog.map_partitions(lambda rows: rows, columns=["id"], processes=True)
+def test_columns_that_stand_twice_and_columns_of_objects_name_the_leaf(catalog: Catalog) -> None:
+    first = re.escape(str(next(catalog.partitions(["id"])).pixel))
+
+    def twice_in_arrow(rows: pa.Table) -> pa.Table:
+        return pa.Table.from_arrays([rows["id"], rows["id"]], ["id", "id"])
+
+    def twice_in_pandas(frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([frame, frame], axis=1)
+
+    def mixed(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(x=pd.Series([1, "a"] * len(frame), dtype=object).head(len(frame)))
+
+    for schema in (None, pa.schema({"id": pa.int64()}), pa.schema([("id", pa.int64())] * 2)):
+        with pytest.raises(SchemaMismatchError, match=f"{first}: the function gave two columns named id"):
+            catalog.map_partitions(twice_in_arrow, columns=["id"], schema=schema)
+    with pytest.raises(SchemaMismatchError, match=f"{first}: the function gave two columns named id"):
+        catalog.map_partitions(twice_in_pandas, columns=["id"], frames="pandas")
+    with pytest.raises(SchemaMismatchError, match=f"{first}: the function gave a column that Arrow cannot"):
+        catalog.map_partitions(mixed, columns=["id"], frames="pandas")
+
+
+def test_numbers_of_another_byte_order_are_turned(catalog: Catalog) -> None:
+    def swapped(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.astype({"id": ">i8", "mag": ">f4"})
+
+    found = catalog.map_partitions(swapped, columns=["id", "mag"], frames="pandas")
+    assert found["id"].equals(catalog.read(["id"])["id"])
+    assert found.schema.field("mag").type == pa.float32()
 
 
 def test_nothing_is_given_for_some_leaves(catalog: Catalog) -> None:

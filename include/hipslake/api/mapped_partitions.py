@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from hipslake.api.given_rows import pandas_rows
+from hipslake.api.sent_functions import SentFunction
 from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.specs.base import repeated
 
 if TYPE_CHECKING:
     from hipslake.api.scan import Scan, ScanPartition
@@ -73,14 +73,27 @@ class LeafFunction:
         elif type(given).__module__.partition(".")[0] in ("pandas", "nested_pandas") and hasattr(
             given, "columns"
         ):
-            given = pa.Table.from_pandas(given, preserve_index=False)
+            given = _of_pandas(given, where)
         if not isinstance(given, pa.Table):
             raise SchemaMismatchError(
                 f"{where}: the function gave {type(given).__module__}.{type(given).__qualname__}; it gives a "
                 "pyarrow.Table, a RecordBatch, a pandas.DataFrame, or None for nothing"
             )
+        if twice := repeated(given.column_names):
+            raise SchemaMismatchError(f"{where}: the function gave two columns named {', '.join(twice)}")
         table = given.replace_schema_metadata(None)
         return table if self.schema is None else as_schema(table, self.schema, where)
+
+
+def _of_pandas(frame: Any, where: str) -> pa.Table:
+    if twice := repeated(str(name) for name in frame.columns):
+        raise SchemaMismatchError(f"{where}: the function gave two columns named {', '.join(twice)}")
+    try:
+        return pandas_rows(frame)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaMismatchError(
+            f"{where}: the function gave a column that Arrow cannot hold: {error}"
+        ) from error
 
 
 def as_schema(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
@@ -128,7 +141,7 @@ def map_partitions(
         raise SpecError(f"workers is {workers}: there has to be at least one")
     if spark is not None and (workers is not None or processes):
         raise SpecError("workers and processes are of this machine, and Spark has its own: leave them out")
-    called = LeafFunction(function, frames, schema)
+    called = LeafFunction(SentFunction.of(function) if processes else function, frames, schema)
     partitions = list(scan.partitions())
     if spark is not None:
         known = _schema_of(called, scan) if schema is None else schema
@@ -136,8 +149,6 @@ def map_partitions(
             return known.empty_table()
         return _by_spark(LeafFunction(function, frames, known), partitions, known, spark)
     with _pool(workers or os.cpu_count() or 1, processes=processes) as pool:
-        if processes:
-            called = LeafFunction(_sendable(function), frames, schema)
         width = workers or os.cpu_count() or 1
         try:
             found = _together(_in_order(pool, called, partitions, width), partitions, schema)
@@ -235,41 +246,3 @@ def _pool(workers: int, *, processes: bool) -> Executor:
         return ThreadPoolExecutor(workers, thread_name_prefix="leaf")
     # No fork: threads of Arrow hold locks that a copy of this process would wait for.
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-
-
-@dataclass(frozen=True)
-class _ByValue:
-    """A function that is sent as what it is, not by its name: one of a notebook, say."""
-
-    function: Callable[[Any], Any]
-
-    def __call__(self, frame: Any) -> Any:
-        return self.function(frame)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        cloudpickle = import_module("cloudpickle")
-        return _ByValue._of, (cloudpickle.loads, cloudpickle.dumps(self.function))
-
-    @staticmethod
-    def _of(read: Callable[[bytes], Callable[[Any], Any]], data: bytes) -> Callable[[Any], Any]:
-        return read(data)
-
-
-def _sendable(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function in a form that can be sent to another process.
-
-    Raises
-    ------
-    SpecError
-        There is none.
-    """
-    if find_spec("cloudpickle") is not None:
-        return _ByValue(function)
-    try:
-        pickle.dumps(function)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise SpecError(
-            f"map_partitions: the function cannot be sent to another process ({error}); put it into a "
-            "module, pip install cloudpickle, or leave processes out"
-        ) from None
-    return function
