@@ -12,6 +12,7 @@ from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import Vacuuming
 from hipslake.versions.pins import Pin, pinned_versions
 
 from tests.catalog.leftovers import orphans
@@ -46,10 +47,10 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     entomb = VersionLog.entomb
     acts = [act]
 
-    def late(log: VersionLog, number: int) -> None:
+    def late(log: VersionLog, number: int, *how: Vacuuming) -> None:
         if acts:
             acts.pop()()
-        entomb(log, number)
+        entomb(log, number, *how)
 
     monkeypatch.setattr(VersionLog, "entomb", late)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
 from hipslake.sphere.regions import Region
+from hipslake.versions.vacuumed_versions import vacuum_told
 
 if TYPE_CHECKING:
     from hipslake.catalog.joining.join import CatalogJoin
@@ -99,16 +101,17 @@ class CatalogJoins(CatalogReader):
             epoch=epoch,
             **names,
         )
-        match = Crossmatch.of(
-            (self.storage, self.metadata),
-            (other.storage, other.metadata),
-            options,
-            columns=(columns, other_columns),
-            motions=(motion_columns(motion), motion_columns(other_motion)),
-            region=None if region is None else region_of(region),
-            filters=(filters, other_filters),
-        )
-        return _whole(match)
+        with _vacuums_told(self, other):
+            match = Crossmatch.of(
+                (self.storage, self.metadata),
+                (other.storage, other.metadata),
+                options,
+                columns=(columns, other_columns),
+                motions=(motion_columns(motion), motion_columns(other_motion)),
+                region=None if region is None else region_of(region),
+                filters=(filters, other_filters),
+            )
+            return _whole(match)
 
     def join(
         self,
@@ -170,23 +173,24 @@ class CatalogJoins(CatalogReader):
         from hipslake.catalog.joining.equijoin import Equijoin
         from hipslake.joins.key_joins import keys_of
 
-        join = Equijoin.of(
-            (self.storage, self.metadata),
-            (other.storage, other.metadata),
-            keys_of(on),
-            how,
-            columns=(columns, other_columns),
-            suffixes=suffixes,
-            shuffle=shuffle,
-            filters=(filters, other_filters),
-        )
-        if spark is not None:
-            from hipslake.spark.joined_frames import joined_by_shuffle, leaf_by_leaf
+        with _vacuums_told(self, other):
+            join = Equijoin.of(
+                (self.storage, self.metadata),
+                (other.storage, other.metadata),
+                keys_of(on),
+                how,
+                columns=(columns, other_columns),
+                suffixes=suffixes,
+                shuffle=shuffle,
+                filters=(filters, other_filters),
+            )
+            if spark is not None:
+                from hipslake.spark.joined_frames import joined_by_shuffle, leaf_by_leaf
 
-            return joined_by_shuffle(spark, join) if shuffle else leaf_by_leaf(spark, join)
-        if shuffle:
-            raise SpecError("shuffle=True is Spark's join; give it a session with spark=")
-        return _whole(join)
+                return joined_by_shuffle(spark, join) if shuffle else leaf_by_leaf(spark, join)
+            if shuffle:
+                raise SpecError("shuffle=True is Spark's join; give it a session with spark=")
+            return _whole(join)
 
     def time_series(
         self,
@@ -240,21 +244,22 @@ class CatalogJoins(CatalogReader):
         from hipslake.catalog.joining.time_series import TimeSeries
         from hipslake.joins.key_joins import keys_of
 
-        series = TimeSeries.of(
-            (self.storage, self.metadata),
-            (sources.storage, sources.metadata),
-            keys_of(on),
-            time,
-            name=name,
-            columns=(columns, source_columns),
-            filters=(filters, source_filters),
-            keep_empty=keep_empty,
-        )
-        if spark is not None:
-            from hipslake.spark.joined_frames import leaf_by_leaf
+        with _vacuums_told(self, sources):
+            series = TimeSeries.of(
+                (self.storage, self.metadata),
+                (sources.storage, sources.metadata),
+                keys_of(on),
+                time,
+                name=name,
+                columns=(columns, source_columns),
+                filters=(filters, source_filters),
+                keep_empty=keep_empty,
+            )
+            if spark is not None:
+                from hipslake.spark.joined_frames import leaf_by_leaf
 
-            return leaf_by_leaf(spark, series)
-        return _whole(series)
+                return leaf_by_leaf(spark, series)
+            return _whole(series)
 
 
 def _whole(join: CatalogJoin) -> pa.Table:
@@ -263,3 +268,12 @@ def _whole(join: CatalogJoin) -> pa.Table:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(join.table, stretches.start.tolist(), stretches.stop.tolist()))
     return pa.concat_tables([join.schema.empty_table(), *found])
+
+
+@contextmanager
+def _vacuums_told(*sides: CatalogReader) -> Iterator[None]:
+    """Say of files that are missing that the version of a side was vacuumed, if it was."""
+    with ExitStack() as told:
+        for side in sides:
+            told.enter_context(vacuum_told(side.storage, side.version))
+        yield

@@ -22,6 +22,7 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.tables.fitting import from_internal, number_type
 from hipslake.tables.footers import extremes
+from hipslake.versions.vacuumed_versions import vacuum_told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,7 +211,7 @@ def _of_footers(reader: PartReader, part: Part, schema: pa.Schema) -> _PartKnown
     for group in dict.fromkeys(owners[name] for name in schema.names):
         mine = [each for each in schema if owners[each.name] == group]
         for path in part.paths[group]:
-            with leaf_file(reader.storage, path) as file:
+            with vacuum_told(reader.storage, reader.version), leaf_file(reader.storage, path) as file:
                 footer = _Footer(file.metadata)
                 for each in mine:
                     found[each.name] = found[each.name].plus(footer.known(each))

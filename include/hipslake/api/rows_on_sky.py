@@ -19,6 +19,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Moc
+from hipslake.versions.vacuumed_versions import vacuum_told
 
 _FEWEST_ROWS = 8  # per pixel with rows, on average: with fewer, a map shows single rows
 _COARSEST_MAP = 3
@@ -89,7 +90,8 @@ def _at(counted: PointMap, order: int) -> PointMap:
 
 def _counted(catalog: CatalogReader) -> PointMap:
     """Rows per pixel, of the coarsest order at which an increment was counted; at most 8."""
-    tables = [increment.cells(catalog.storage) for increment in catalog.increments]
+    with vacuum_told(catalog.storage, catalog.version):
+        tables = [increment.cells(catalog.storage) for increment in catalog.increments]
     columns = (np.concatenate([t[name].to_numpy() for t in tables]) for name in ("order", "npix", "rows"))
     return PointMap.from_cells(*columns, highest_order=MAP_ORDER)
 

@@ -29,6 +29,7 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Region
 from hipslake.sphere.sky_cells import Footprint
 from hipslake.storage.folder import Storage
+from hipslake.versions.vacuumed_versions import vacuum_told
 
 Bound = Literal["limit", "time", "bytes", "rows"]
 _CHOSEN = "_chosen"
@@ -221,12 +222,14 @@ class _Reading:
     def read(self, pixels: Intervals) -> None:
         groups = list(self.selection.columns)
         schemas = {group: self.metadata.schema_of(group) for group in groups}
-        work = parts(self.storage, self.metadata, groups, pixels)
+        with vacuum_told(self.storage, self.metadata.version):
+            work = parts(self.storage, self.metadata, groups, pixels)
         if not self._takes_first:  # so that what was read when time is up is from all over
             work = [work[at] for at in np.random.default_rng(len(work)).permutation(len(work))]
         for part in work:
             for inside in self._pieces(part, pixels.within(part.start, part.stop)):
-                rows = PartReader(self.storage, self.selection, schemas, inside).read(part)
+                reader = PartReader(self.storage, self.selection, schemas, inside, self.metadata.version)
+                rows = reader.read(part)
                 self.passed += rows.num_rows
                 self._kept.append(rows)
                 if self._takes_first:

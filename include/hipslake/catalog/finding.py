@@ -26,6 +26,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import check_chunks
 from hipslake.storage.folder import Storage
+from hipslake.versions.vacuumed_versions import vacuum_told
 
 
 def find_rows(
@@ -53,7 +54,8 @@ def find_rows(
         As of `find_values`; or there is no such column.
     """
     select(metadata, [column])
-    where, wanted = find_values(storage, metadata, column, values)
+    with vacuum_told(storage, metadata.version):
+        where, wanted = find_values(storage, metadata, column, values)
     selection = select(metadata, columns, InArray(column, wanted), group)
     tables = list(read_parts(storage, metadata, selection, where)) if len(where.start) else []
     return pa.concat_tables(tables) if tables else selection.schema.empty_table()

@@ -29,6 +29,7 @@ from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel
 from hipslake.storage.folder import Storage
+from hipslake.versions.vacuumed_versions import vacuum_told
 
 
 @dataclass
@@ -120,12 +121,15 @@ class PartReader:
         Of the leaf files of each group that is read.
     pixels : Intervals or None
         Only rows inside these.
+    version : int
+        Of the catalog that is read, for errors.
     """
 
     storage: Storage
     selection: Selection
     schemas: dict[str, pa.Schema]
     pixels: Intervals | None
+    version: int
 
     @classmethod
     def of(
@@ -137,11 +141,12 @@ class PartReader:
     ) -> PartReader:
         """The reader of a selection; parameters as for `read_parts`."""
         schemas = {group: metadata.schema_of(group) for group in selection.columns}
-        return cls(storage, selection, schemas, selection.inside(pixels))
+        return cls(storage, selection, schemas, selection.inside(pixels), metadata.version)
 
     def parts(self, metadata: CatalogMetadata) -> list[Part]:
         """The parts that may hold rows of the selection."""
-        return parts(self.storage, metadata, list(self.selection.columns), self.pixels)
+        with vacuum_told(self.storage, self.version):
+            return parts(self.storage, metadata, list(self.selection.columns), self.pixels)
 
     def takes_whole(self, part: Part) -> bool:
         """Whether every row of a part is one of the selection, as is known without a look at them."""
@@ -154,8 +159,11 @@ class PartReader:
         ------
         VerificationError
             A leaf file is missing or damaged, or the groups do not hold the same rows.
+        VersionNotFoundError
+            A leaf file is gone, as the version was vacuumed.
         """
-        return self._table(part, None)
+        with vacuum_told(self.storage, self.version):
+            return self._table(part, None)
 
     def read_rows(self, part: Part, numbers: NDArray[np.int64]) -> pa.Table:
         """Some of the rows that `read` gives, from as few row groups as hold them.
@@ -168,7 +176,8 @@ class PartReader:
         """
         if part.gathered or not self.takes_whole(part):
             return in_order(self.read(part), numbers)
-        return self._table(part, numbers)
+        with vacuum_told(self.storage, self.version):
+            return self._table(part, numbers)
 
     def _cuts(self, part: Part) -> tuple[Intervals | None, RegionCut | None]:
         """What rows of the part are held against: pixels, and the region; None where all of them pass."""

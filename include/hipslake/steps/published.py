@@ -29,10 +29,8 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
         increment = CatalogMetadata.from_json(data, where=where).increment(run.start.isoformat(), catalog)
         if increment is None or not _ends_at(increment, run.window.end):
             return None
-        found = increment.fingerprint
-    else:
-        found = head(data, where).get("fingerprint")
-    return newest if found == fingerprint else None
+        return newest if increment.fingerprint == fingerprint else None
+    return newest if head(data, where).get("fingerprint") == fingerprint else None
 
 
 def _ends_at(increment: Increment, end: datetime | None) -> bool:

@@ -17,6 +17,7 @@ from hipslake.errors import (
     CatalogNotFoundError,
     ConflictError,
     NotReadableError,
+    StorageError,
     VersionNotFoundError,
 )
 from hipslake.storage.folder import Storage
@@ -26,12 +27,14 @@ from hipslake.versions.log_files import (
     POINTER,
     TOMBSTONE_BYTES,
     VERSIONS,
+    Vacuuming,
     head,
     is_intact,
     is_tombstone,
     listed_versions,
     read_tombstone_list,
     tombstone,
+    vacuuming_of,
     version_path,
     write_tombstone_list,
 )
@@ -126,6 +129,16 @@ class VersionLog:
             return self._read(number)
         return self._look().data
 
+    def vacuumed_error(self, number: int) -> VersionNotFoundError | None:
+        """The error about a version that was vacuumed; None if it was not, as far as can be seen."""
+        try:
+            data = self._storage.read(version_path(number))
+            if is_tombstone(data, version_path(number)):
+                return self._vacuumed(number, data)
+        except (FileNotFoundError, StorageError, CatalogFormatError):
+            pass
+        return None
+
     def texts(self) -> Iterator[bytes]:
         """The metadata of all versions that can be read, newest first; each is read when it is asked for."""
         for number in reversed(self.numbers()):
@@ -170,8 +183,15 @@ class VersionLog:
                 return number
         return None
 
-    def entomb(self, number: int) -> None:
+    def entomb(self, number: int, vacuuming: Vacuuming | None = None) -> None:
         """Replace a version by a tombstone, which keeps its number in use; its data files are not touched.
+
+        Parameters
+        ----------
+        number
+            Of the version.
+        vacuuming
+            When and by what it is vacuumed, for who asks for it later.
 
         Raises
         ------
@@ -186,7 +206,7 @@ class VersionLog:
             )
         document = self._head_of(number)
         if not document.get("tombstone"):
-            self._storage.write(version_path(number), tombstone(number, document.get("write_id")))
+            self._storage.write(version_path(number), tombstone(number, document.get("write_id"), vacuuming))
 
     def publish_pointers(
         self, describe: Callable[[bytes], RootPointers] | None = None, *, watched: Collection[str] = ()
@@ -318,8 +338,12 @@ class VersionLog:
         except FileNotFoundError:
             raise self._not_found(number, "does not exist") from None
         if is_tombstone(data, self._storage.uri(version_path(number))):
-            raise self._not_found(number, "was vacuumed")
+            raise self._vacuumed(number, data)
         return data
+
+    def _vacuumed(self, number: int, data: bytes) -> VersionNotFoundError:
+        how = vacuuming_of(head(data, version_path(number)))
+        return self._not_found(number, f"was vacuumed {how}" if how else "was vacuumed")
 
     def _not_found(self, number: int, why: str) -> VersionNotFoundError:
         known = ", ".join(map(str, self.numbers())) or "none"

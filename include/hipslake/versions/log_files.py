@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from hipslake.errors import CatalogFormatError, NotReadableError
@@ -59,9 +60,44 @@ def listed_versions(storage: Storage) -> dict[int, int]:
     return {number: size for number, size in found if number is not None}
 
 
-def tombstone(number: int, write_id: object) -> bytes:
-    """The content of the file that replaces a vacuumed version."""
-    return json.dumps({"tombstone": True, "version": number, "write_id": write_id}).encode()
+class Vacuuming(NamedTuple):
+    """When a version was vacuumed, and what the vacuum kept: see `hipslake.specs.vacuum_spec.Retention`."""
+
+    at: datetime
+    keep_versions: int
+    keep_days: float
+
+    def __str__(self) -> str:
+        versions = f"{self.keep_versions} version{'s' if self.keep_versions != 1 else ''}"
+        days = f"{self.keep_days:g} day{'s' if self.keep_days != 1 else ''}"
+        return (
+            f"on {self.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, by a vacuum that keeps the newest {versions}, "
+            f"and others for {days} after the next one came"
+        )
+
+
+def tombstone(number: int, write_id: object, vacuuming: Vacuuming | None = None) -> bytes:
+    """The content of the file that replaces a vacuumed version; None: it is not known how it was vacuumed."""
+    document: dict[str, object] = {"tombstone": True, "version": number, "write_id": write_id}
+    if vacuuming is not None:
+        document |= {
+            "vacuumed": vacuuming.at.astimezone(UTC).isoformat(),
+            "keep_versions": vacuuming.keep_versions,
+            "keep_days": vacuuming.keep_days,
+        }
+    return json.dumps(document).encode()
+
+
+def vacuuming_of(document: Mapping[str, Any]) -> Vacuuming | None:
+    """What a tombstone says of how its version was vacuumed; None if nothing, as those of older libraries."""
+    at, versions, days = (document.get(key) for key in ("vacuumed", "keep_versions", "keep_days"))
+    try:
+        moment = datetime.fromisoformat(at)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    if moment.tzinfo is None or not isinstance(versions, int) or not isinstance(days, int | float):
+        return None
+    return Vacuuming(moment, versions, days)
 
 
 def is_tombstone(data: bytes, where: str) -> bool:

@@ -23,6 +23,7 @@ from hipslake.versions.log_files import (
     listed_versions,
     read_tombstone_list,
     tombstone,
+    vacuuming_of,
     version_number,
     version_path,
 )
@@ -111,8 +112,10 @@ def _newest(storage: Storage) -> int:
 def _take(storage: Storage, found: WholeLog, number: int, data: bytes | None) -> None:
     path = version_path(number)
     if data is not None and _is_tombstone(data):
-        write_id = head(data, path).get("write_id")
-        sound = data == tombstone(number, write_id) and isinstance(write_id, str) and is_write_id(write_id)
+        document = head(data, path)
+        write_id = document.get("write_id")
+        written = data == tombstone(number, write_id, vacuuming_of(document))
+        sound = written and isinstance(write_id, str) and is_write_id(write_id)
         found.tombstones[number] = Tombstone(str(write_id), sound)
         return  # what is wrong with it is said together with the note of it
     problem = version_problem(number, data)

@@ -27,6 +27,7 @@ from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_live, stale_seconds
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import Vacuuming
 from hipslake.versions.orphans import old_temporary_files, sweep_orphans
 from hipslake.versions.pins import pinned_versions, pinning_writes
 
@@ -134,7 +135,7 @@ def vacuum(
     ]
     if not dry_run:
         for each in expired:
-            versions.entomb(each.number)
+            versions.entomb(each.number, Vacuuming(now, retention.keep_versions, retention.keep_days))
     gone = versions.vacuumed() | {each.number: each.write_id for each in expired}
     if not dry_run:
         versions.note_vacuumed(gone)
