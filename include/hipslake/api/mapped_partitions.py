@@ -19,7 +19,8 @@ from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.specs.base import repeated
 
 if TYPE_CHECKING:
-    from hipslake.api.scan import Scan, ScanPartition
+    from hipslake.api.scan import Scan
+    from hipslake.api.scan_partition import ScanPartition
 
 FRAMES = ("arrow", "pandas")
 _PLACE = "place of the leaf"
@@ -155,8 +156,8 @@ def map_partitions(
         except BrokenProcessPool as error:
             raise SpecError(
                 "map_partitions: a process ended while it worked; the function may need more memory than "
-                "there is, or stands in a script that starts them where it is imported: put the call below "
-                '`if __name__ == "__main__":`'
+                "there is; or the script starts them where it is imported: put the call below "
+                '`if __name__ == "__main__":`, and the function above it, where they find it'
             ) from error
     return _schema_of(called, scan).empty_table() if found is None else found
 

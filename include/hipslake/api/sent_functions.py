@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,15 +21,17 @@ _MEND = "put it into a module, pip install cloudpickle, or leave processes out"
 
 @dataclass(frozen=True)
 class SentFunction:
-    """A function that is sent to another process, and loaded there when it is called first.
+    """A function that can be sent to another process.
 
     Attributes
     ----------
-    data : bytes
-        The function, pickled: by its name where it stands in a module; else, with cloudpickle, as what it is.
+    function : callable
+    data : bytes or None
+        What it is, by cloudpickle; None: it is sent by its name.
     """
 
-    data: bytes
+    function: Callable[[Any], Any]
+    data: bytes | None = None
 
     @classmethod
     def of(cls, function: Callable[[Any], Any]) -> SentFunction:
@@ -42,9 +44,13 @@ class SentFunction:
             notebook and cloudpickle is not installed.
         """
         by_value = find_spec("cloudpickle") is not None
+        modules: set[str] = set()
         try:
-            data = import_module("cloudpickle" if by_value else "pickle").dumps(function)
-            modules = set() if by_value else _modules_of(data)
+            if by_value:
+                return cls(function, import_module("cloudpickle").dumps(function))
+            named = _ModuleNames()
+            named.dump(function)
+            modules = named.modules
         except Exception as error:  # of whatever the function refers to
             mend = "have it open or make in itself what cannot be sent, or leave processes out"
             raise SpecError(
@@ -56,60 +62,44 @@ class SentFunction:
                 "map_partitions: the function, or something that it refers to, was defined in a notebook or "
                 f"on a prompt (module {_MAIN}), where other processes do not find it; {_MEND}"
             )
-        return cls(data)
+        return cls(function)
 
     def __call__(self, frame: Any) -> Any:
         """What the function gives.
 
         Raises
         ------
-        SpecError
-            The function is not found in this process.
         Exception
             What the function raises; a `RuntimeError` that says so, if that cannot be sent back.
         """
-        function = self._function
         try:
-            return function(frame)
+            return self.function(frame)
         except Exception as error:
             if _can_be_sent(error):
                 raise
             raise RuntimeError(f"the function raised {type(error).__qualname__}: {error}") from None
 
-    def __getstate__(self) -> bytes:
-        return self.data
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.data is None:
+            return SentFunction, (self.function,)
+        return SentFunction._received, (import_module("cloudpickle").loads, self.data)
 
-    def __setstate__(self, data: bytes) -> None:
-        object.__setattr__(self, "data", data)
-
-    @cached_property
-    def _function(self) -> Callable[[Any], Any]:
-        try:
-            found: Callable[[Any], Any] = pickle.loads(self.data)
-        except Exception as error:  # of whatever it imports
-            raise SpecError(
-                "map_partitions: the function is not found in another process "
-                f"({type(error).__name__}: {error}); {_MEND}"
-            ) from None
-        return found
+    @staticmethod
+    def _received(read: Callable[[bytes], Callable[[Any], Any]], data: bytes) -> SentFunction:
+        return SentFunction(read(data))
 
 
-class _ModuleNames(pickle.Unpickler):
-    """Loads what was pickled, and remembers the modules that it refers to."""
+class _ModuleNames(pickle.Pickler):
+    """Pickles, and remembers the modules of what it would be found by its name in."""
 
-    def __init__(self, data: bytes) -> None:
-        super().__init__(io.BytesIO(data))
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO())
         self.modules: set[str] = set()
 
-    def find_class(self, module: str, name: str) -> Any:
-        self.modules.add(module)
-        return super().find_class(module, name)
-
-
-def _modules_of(data: bytes) -> set[str]:
-    reading = _ModuleNames(data)
-    reading.load()
-    return reading.modules
+    def persistent_id(self, found: Any) -> None:
+        """Look at each object; none has an id of its own."""
+        if isinstance(found, type) or (callable(found) and hasattr(found, "__qualname__")):
+            self.modules.add(str(getattr(found, "__module__", "")))
 
 
 def _main_is_found_elsewhere() -> bool:
@@ -123,6 +113,7 @@ def _main_is_found_elsewhere() -> bool:
 
 def _can_be_sent(error: Exception) -> bool:
     try:
-        return type(pickle.loads(pickle.dumps(error))) is type(error)
+        pickle.dumps(error)
+        return type(copy.copy(error)) is type(error)  # made anew as one that is received
     except Exception:
         return False
