@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from hipslake.api.scan import SEED, Scan, ScanPartition
+from hipslake.api.chosen_rows import SEED
+from hipslake.api.scan import Scan
+from hipslake.api.scan_partition import ScanPartition
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.sphere.intervals import PixelLike
 from hipslake.sphere.regions import Moc, Region

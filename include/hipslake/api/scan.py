@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
+from hipslake.api.chosen_rows import SEED, first_rows, part_rows, sampled_rows
+from hipslake.api.scan_partition import ScanPartition
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import Part, PartReader
@@ -19,7 +19,7 @@ from hipslake.engine.this_process import read_ahead
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.predicates.predicate_tree import And, Predicate
 from hipslake.sphere.intervals import Intervals, PixelLike
-from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
 from hipslake.sphere.regions.common_region import CommonRegion
 
@@ -29,39 +29,6 @@ if TYPE_CHECKING:
     from hipslake.api.column_histogram import ColumnHistogram
     from hipslake.api.column_statistics import Statistics
     from hipslake.api.scan_dataset import ScanDataset
-
-SEED = 0
-
-
-@dataclass(frozen=True)
-class ScanPartition:
-    """The rows of a scan in one leaf, not read yet. It can be sent to other processes.
-
-    Attributes
-    ----------
-    reader : PartReader
-    part : Part
-        The leaf files.
-    """
-
-    reader: PartReader
-    part: Part
-
-    @property
-    def pixel(self) -> Pixel:
-        """The leaf's pixel; of several column groups, that of the coarsest leaf there."""
-        return self.part.pixel
-
-    def __repr__(self) -> str:
-        return f"ScanPartition({self.pixel})"
-
-    def to_arrow(self) -> pa.Table:
-        """The rows, ordered by (`_healpix_29`, `_row`); errors as for `Catalog.read`."""
-        return self.reader.read(self.part)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame."""
-        return self.to_arrow().to_pandas()
 
 
 @dataclass(frozen=True)
@@ -206,83 +173,15 @@ class Scan:
         """How many rows there are. Leaves of which every row counts are not opened."""
         if self.predicate is None and self.region is None and self.pixels is None:
             return self.catalog.metadata.total_rows
-        return sum(self._row_counts())
+        return sum(part_rows(self))
 
     def head(self, n: int = 10) -> pa.Table:
-        """The first rows along the curve; without a filter or region, from as few row groups as hold them.
-
-        Parameters
-        ----------
-        n : int
-            How many, if there are so many.
-        """
-        _check_number(n)
-        if not self.schema.names:
-            return self.select([HEALPIX_COLUMN]).head(n).select([])
-        for beginning in self._beginnings():
-            found = beginning._first(n)
-            if found.num_rows == n:
-                return found
-        return self._first(n)
-
-    def _first(self, n: int) -> pa.Table:
-        """The first rows, of all leaves that may hold rows."""
-        reader, parts = self.reading()
-        found, left = [], n
-        for part in parts:
-            if not left:
-                break
-            if reader.takes_whole(part) and part.rows > left:
-                table = reader.read_rows(part, np.arange(left))
-            else:
-                table = reader.read(part).slice(0, left)
-            found.append(table)
-            left -= table.num_rows
-        return pa.concat_tables([self.schema.empty_table(), *found])
-
-    def _beginnings(self) -> Iterator[Scan]:
-        """Longer and longer stretches of the curve, where leaves are so many that sidecars list them."""
-        group = self.catalog.metadata.group(next(iter(self.selection.columns)))
-        stops = [sidecar.stop for sidecar in group.sidecars or ()]
-        for number in itertools.takewhile(lambda each: each < len(stops), (4**power for power in range(16))):
-            stretch = Intervals.union([0], [stops[number - 1]])
-            near = stretch if self.pixels is None else self.pixels.common(stretch)
-            yield replace(self, pixels=near)
+        """The first rows along the curve; see `Catalog.head`."""
+        return first_rows(self, n)
 
     def sample(self, n: int, seed: int = SEED) -> pa.Table:
-        """Some rows by chance: every row is as likely, and none comes twice.
-
-        The numbers of rows are drawn first; then only the row groups are read that hold them. With a filter
-        or a region, rows have to be counted before: the columns that decide are read once more.
-
-        Parameters
-        ----------
-        n : int
-            How many; all, if there are not more.
-        seed : int
-            The same seed gives the same rows of a version.
-
-        Returns
-        -------
-        pyarrow.Table
-            In the order of `Catalog.read`.
-        """
-        _check_number(n)
-        if not self.schema.names:
-            return self.select([HEALPIX_COLUMN]).sample(n, seed).select([])
-        reader, parts = self.reading()
-        ends = np.cumsum(self._row_counts(), dtype=np.int64)
-        total = int(ends[-1]) if len(ends) else 0
-        drawn = np.random.default_rng(seed).choice(total, min(n, total), replace=False, shuffle=False)
-        numbers = np.sort(drawn.astype(np.int64))
-        of_part = np.searchsorted(ends, numbers, side="right")
-        first = np.append(0, ends)
-
-        def read(at: int) -> pa.Table:
-            return reader.read_rows(parts[at], numbers[of_part == at] - first[at])
-
-        found = read_ahead(read, np.unique(of_part).tolist())
-        return pa.concat_tables([self.schema.empty_table(), *found])
+        """Some rows by chance, in the order of `Catalog.read`; see `Catalog.sample`."""
+        return sampled_rows(self, n, seed)
 
     # Leaf by leaf
 
@@ -436,16 +335,6 @@ class Scan:
         reader = PartReader.of(self.catalog.storage, self.catalog.metadata, self.selection, self.pixels)
         return reader, reader.parts(self.catalog.metadata)
 
-    def _row_counts(self) -> list[int]:
-        """How many rows each part has; only the columns are read that decide."""
-        reader, parts = self.reading()
-        counting = replace(reader, selection=self.selection.deciding())
-
-        def count(part: Part) -> int:
-            return part.rows if counting.takes_whole(part) else counting.read(part).num_rows
-
-        return list(read_ahead(count, parts))
-
 
 def _names(catalog: CatalogReader, columns: Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):  # a sequence of letters
@@ -453,8 +342,3 @@ def _names(catalog: CatalogReader, columns: Sequence[str]) -> tuple[str, ...]:
             f"catalog {catalog.name}: columns is a list of names, not {columns!r}; give [{columns!r}]"
         )
     return tuple(columns)
-
-
-def _check_number(n: int) -> None:
-    if n < 0:
-        raise SpecError(f"n is {n}: no fewer than 0 rows can be given")
