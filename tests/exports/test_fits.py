@@ -164,5 +164,8 @@ def test_what_fits_has_no_form_for_is_named(column: pa.Array, message: str) -> N
 def test_names_and_numbers_of_columns() -> None:
     with pytest.raises(SchemaMismatchError, match="ASCII, not 'ß'"):
         FitsTables().check(pa.schema([("ß", pa.int8())]))
+    for name in (" ", "a "):
+        with pytest.raises(SchemaMismatchError, match=f"do not end with blanks, as '{name}'"):
+            FitsTables().check(pa.schema([(name, pa.int8())]))
     with pytest.raises(SchemaMismatchError, match="1 to 999 columns, not 1000"):
         FitsTables().check(pa.schema([(f"c{i}", pa.int8()) for i in range(1000)]))

@@ -13,7 +13,7 @@ import pytest
 from astropy.io import votable
 from astropy.io.votable.exceptions import W06, VOWarning
 from astropy.table import Table
-from hipslake_airflow.web import download
+from hipslake_airflow.web import cone_search, download, row_data
 
 from tests.steps.sources_of_objects import Lake
 from tests.web.lakes import told
@@ -139,12 +139,56 @@ def test_verbosity_and_the_most_records_are_as_asked(page: Page) -> None:
         ({"RA": 1, "DEC": 2, "SR": -1}, "SR is -1"),
         ({"RA": 1, "DEC": 2, "SR": 1, "VERB": 4}, "VERB is '4'"),
         ({"RA": 1, "DEC": 2, "SR": 1, "MAXREC": "-1"}, "MAXREC"),
+        ({"RA": "1_0", "DEC": 2, "SR": 1}, "RA is '1_0'"),
+        ({"RA": "\uff11", "DEC": 2, "SR": 1}, "RA is '\uff11'"),
+        ({"RA": "1e400", "DEC": 2, "SR": 1}, "RA is '1e400'"),
+        ({"RA": "9" * 300, "DEC": 2, "SR": 1}, "RA is '999"),
+        ({"RA": [1, 2], "DEC": 2, "SR": 1}, "RA is given twice"),
+        ({"RA": 1, "ra": 1, "DEC": 2, "SR": 1}, "RA is given twice"),
+        ({"RA": 1, "DEC": 2, "SR": 1, "RESPONSEFORMAT": "csv"}, "RESPONSEFORMAT is 'csv'"),
+        (
+            {"RA": 1, "DEC": 2, "SR": 1, "RESPONSEFORMAT": f"{cone_search.MEDIA_TYPE};serialization=BINARY2"},
+            "RESPONSEFORMAT",
+        ),
     ],
 )
 def test_cones_that_are_none_are_told_in_a_votable(page: Page, asked: dict[str, Any], words: str) -> None:
     parsed = scs(page, "objects", **asked)
     (error,) = [info for info in parsed.resources[0].infos if info.name == "Error"]
     assert words in error.value
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("votable", cone_search.MEDIA_TYPE),
+        (cone_search.MEDIA_TYPE, cone_search.MEDIA_TYPE),
+        ("application/x-votable+xml; serialization=TABLEDATA", cone_search.MEDIA_TYPE),
+        ("text/xml", "text/xml; charset=utf-8"),
+    ],
+)
+def test_the_media_type_is_the_one_that_is_asked_for(page: Page, asked: str, given: str) -> None:
+    cone = {"RA": 80, "DEC": 30, "SR": 3, "MAXREC": "0000000007", "unknown": ["1", "2"]}
+    answer = page.as_user().get("/hipslake/scs/objects", params=cone | {"responseformat": asked})
+    assert answer.headers["content-type"] == given
+    assert len(votable.parse(io.BytesIO(answer.content)).get_first_table().array) == 7
+
+
+def test_what_cannot_be_read_or_is_too_much_is_told_in_a_votable(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*given: object, **more: object) -> None:
+        raise PermissionError(13, "Permission denied", "/warehouse/x")
+
+    for name, value, words in (
+        ("MOST_ANSWER", 10, "choose fewer columns"),
+        ("bounded_rows", refused, "Permission denied"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(row_data, name, value)
+            parsed = scs(page, "objects", RA=80, DEC=30, SR=3)
+        (error,) = [info for info in parsed.resources[0].infos if info.name == "Error"]
+        assert words in error.value
 
 
 def test_a_catalog_that_is_not_there_is_an_error_of_the_protocol(page: Page) -> None:

@@ -243,6 +243,11 @@ class FitsTables:
             raise SchemaMismatchError(
                 f"export: names of columns in FITS are ASCII, not {', '.join(map(repr, odd))}; leave it out"
             )
+        if blank := [name for name in schema.names if name != name.rstrip() or not name]:
+            raise SchemaMismatchError(
+                "export: names of columns in FITS do not end with blanks, as "
+                f"{', '.join(map(repr, blank))} does; leave it out"
+            )
         _columns(schema)
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:

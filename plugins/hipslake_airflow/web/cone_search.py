@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as kinds
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 from hipslake.catalog.bounded_rows import BoundedRows, RowChoice
 from hipslake.catalog.metadata import CatalogMetadata
@@ -34,6 +35,9 @@ from hipslake_airflow.web.store import AskingDep
 
 MOST_FOUND = 50_000
 MEDIA_TYPE = "application/x-votable+xml"
+_MEDIA_TYPES = {"votable": MEDIA_TYPE, MEDIA_TYPE: MEDIA_TYPE, "text/xml": "text/xml"}
+_PARAMETERS = ("RA", "DEC", "SR", "VERB", "MAXREC", "RESPONSEFORMAT")
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,4})?")
 _ID, _RA, _DEC = "ID_MAIN", "POS_EQ_RA_MAIN", "POS_EQ_DEC_MAIN"  # UCD1, as the protocol has it
 _MAIN_ID = "meta.id;meta.main"
 _MAIN = "meta.main"
@@ -46,6 +50,7 @@ class ConeAsked(NamedTuple):
     cone: Cone
     verbosity: int
     most: int
+    media_type: str
 
 
 class AskedWronglyError(ValueError):
@@ -57,24 +62,34 @@ def add_cone_search(app: FastAPI, catalogs: CatalogStore) -> None:
 
     @app.get("/scs/{name}", dependencies=[MAY_READ_CATALOG])
     async def search_cone(name: Name, request: Request, ask: AskingDep) -> Response:
+        media_type = MEDIA_TYPE
         try:
-            asked = cone_asked({key.upper(): value for key, value in request.query_params.items()})
+            asked = cone_asked(request.query_params.multi_items())
+            media_type = asked.media_type
             found = await ask(lambda: _votable(catalogs, name, asked))
-        except (AskedWronglyError, HipslakeError) as error:
+        except HTTPException as error:
+            found = votable_error(str(error.detail))
+        except (AskedWronglyError, HipslakeError, OSError) as error:
             found = votable_error(str(error))
-        return Response(found, media_type=MEDIA_TYPE)
+        return Response(found, media_type=media_type)
 
 
-def cone_asked(given: Mapping[str, str]) -> ConeAsked:
-    """The cone that parameters name.
+def cone_asked(parameters: Iterable[tuple[str, str]]) -> ConeAsked:
+    """The cone that parameters name; their names are in any case.
 
     Raises
     ------
     AskedWronglyError
-        One is missing, or none.
+        One is missing, none, or there twice.
     RegionError
         The position is not on the sky.
     """
+    given: dict[str, str] = {}
+    for key, value in parameters:
+        name = key.upper()
+        if name in given and name in _PARAMETERS:
+            raise AskedWronglyError(f"{name} is given twice; give it once")
+        given[name] = value.strip()
     ra, dec, radius = (_number(given, name) for name in ("RA", "DEC", "SR"))
     if not 0 <= radius <= 180:
         raise AskedWronglyError(f"SR is {radius:g}; it is from 0 to 180 degrees")
@@ -84,19 +99,31 @@ def cone_asked(given: Mapping[str, str]) -> ConeAsked:
     most = given.get("MAXREC", str(MOST_FOUND))
     if not (most.isascii() and most.isdigit()):
         raise AskedWronglyError(f"MAXREC is {most[:40]!r}; it is a whole number")
-    return ConeAsked(Cone(ra, dec, radius), int(verbosity), min(int(most[:9]), MOST_FOUND))
+    return ConeAsked(
+        Cone(ra, dec, radius),
+        int(verbosity),
+        min(int(most.lstrip("0")[:9] or 0), MOST_FOUND),
+        _media_type(given.get("RESPONSEFORMAT", "votable")),
+    )
 
 
 def _number(given: Mapping[str, str], name: str) -> float:
     if name not in given:
         raise AskedWronglyError(f"{name} is missing; a cone search takes RA, DEC and SR in degrees")
-    try:
-        number = float(given[name])
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise AskedWronglyError(f"{name} is {given[name][:40]!r}, which is no number of degrees")
-    return number
+    text = given[name]
+    if not (_NUMBER.fullmatch(text) and math.isfinite(float(text))):
+        raise AskedWronglyError(f"{name} is {text[:40]!r}, which is no number of degrees")
+    return float(text)
+
+
+def _media_type(asked: str) -> str:
+    """The media type of the answer, by the words of DALI 1.1 for VOTable."""
+    plain, _, serialization = "".join(asked.lower().split()).partition(";serialization=")
+    if plain not in _MEDIA_TYPES or serialization not in ("", "tabledata"):
+        raise AskedWronglyError(
+            f"RESPONSEFORMAT is {asked[:60]!r}; answers are VOTables: {', '.join(_MEDIA_TYPES)}"
+        )
+    return _MEDIA_TYPES[plain]
 
 
 def _votable(catalogs: CatalogStore, name: str, asked: ConeAsked) -> bytes:
