@@ -7,9 +7,10 @@ from datetime import datetime
 import pyarrow as pa
 
 from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.engine.model import Engine
 from hipslake.errors import InputError, SpecError
+from hipslake.steps.append.intervals import Interval
 from hipslake.steps.append.request import AppendRequest
 from hipslake.steps.attempts import FrozenState
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
@@ -59,13 +60,15 @@ class AppendRun:
         return evolved_schema(base, spec, given)
 
     def check_not_shared(self, base: CatalogMetadata) -> None:
-        """Refuse files that another interval has added to the catalog already.
+        """Refuse rows that another interval has added to the catalog already, and an end that came nearer.
 
         Each file is right by itself, but its rows would stand in the catalog twice. An interval whose URI is
         that of this run may have taken the same files: say, one that was typed into the form and began at
-        midnight, beside the scheduled one that begins at noon of the same night. Files of one name that are
-        not the same are let pass: some surveys use their names again. Files that a program has named are held
-        against those of all intervals.
+        midnight, beside the scheduled one that begins at noon of the same night; so may one that lies within
+        this one, or has this one in it, as after a change of the schedule from days to hours. Files of one
+        name that are not the same are let pass where the intervals lie apart: some surveys use their names
+        again. Files that a program has named are held against those of all intervals, and their intervals
+        are not looked at.
 
         Parameters
         ----------
@@ -75,25 +78,49 @@ class AppendRun:
         Raises
         ------
         InputError
-            If a file is there under another interval.
+            If a file is there under another interval, the interval of the run overlaps with another one so
+            that its rows would be there twice, or it is only a part of the interval that it would replace.
         """
-        mine = {(file.uri, file.size, file.stamp) for file in self.inputs.files}
+        mine = Interval(self.frozen.start, self.frozen.window.end)
         for increment in base.all_increments(self.catalog):
-            if not increment.rows or increment.key is None or increment.key == self.key:
+            if not increment.rows or increment.key is None:
                 continue
-            same = self._uri_of(datetime.fromisoformat(increment.key)) == self.frozen.source.uri
-            if not (same or self.inputs.given):
-                continue
+            end = datetime.fromisoformat(increment.end) if increment.end is not None else None
+            other = Interval(datetime.fromisoformat(increment.key), end)
+            if increment.key != self.key:
+                self._check_apart(increment, mine, other)
+            elif other.holds(mine) and not self.inputs.given:
+                raise InputError(
+                    f"{self.frozen.catalog} holds an increment {other}, and this run is only of {mine}: it "
+                    f"would take the place of all {increment.rows} rows. Give window_end as it was, or roll "
+                    "back to a version without the increment and run this again"
+                )
+
+    def _check_apart(self, increment: Increment, mine: Interval, other: Interval) -> None:
+        """Hold the files and the interval of the run against those of another increment."""
+        given = self.inputs.given
+        same = self._uri_of(other.start) == self.frozen.source.uri
+        near = mine.overlaps(other) and not given
+        if same or given:
+            # Of one night, a file that has changed is still the one that was added.
+            names = ("uri",) if near else ("uri", "size", "stamp")
             table = increment.sources.table(self.catalog)
-            theirs = zip(*(table[name].to_pylist() for name in ("uri", "size", "stamp")), strict=True)
-            shared = sorted(mine.intersection(theirs))
-            if shared:
-                why = "" if self.inputs.given else ": an interval from then on has the same source.uri"
+            theirs = zip(*(table[name].to_pylist() for name in names), strict=True)
+            files = {tuple(getattr(file, name) for name in names) for file in self.inputs.files}
+            if shared := sorted(files.intersection(theirs)):
+                why = "" if given else ": an interval from then on has the same source.uri"
                 raise InputError(
                     f"{self.frozen.catalog} holds {len(shared)} files of this run already, {shared[0][0]} "
-                    f"among them, as the increment of {increment.key}{why}. Run that interval to replace its "
-                    "rows, or roll back to a version without them and run this again"
+                    f"among them, as the increment of {increment.key}{why}. {_mend(other)}"
                 )
+        if not (near and self.counted.rows_in):
+            return
+        if (same and mine.has_width and other.has_width) or mine.holds(other) or other.holds(mine):
+            why = "and has the same source.uri " if same else ""
+            raise InputError(
+                f"{self.frozen.catalog} holds an increment {other}, which overlaps with the interval of this "
+                f"run {why}({mine}), so that rows would be there twice. {_mend(other)}"
+            )
 
     def _uri_of(self, start: datetime) -> str | None:
         """The source of another interval, as long as this run's; None where that does not tell."""
@@ -103,3 +130,11 @@ class AppendRun:
             return self.frozen.spec.source.of_interval(start, end).uri
         except SpecError:
             return None
+
+
+def _mend(other: Interval) -> str:
+    end = f", window_end {other.until.isoformat()}" if other.has_width else ""
+    return (
+        f"Run that interval (window_start {other.start.isoformat()}{end}) to replace its rows, or roll back "
+        "to a version without them and run this again"
+    )
