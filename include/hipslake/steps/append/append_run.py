@@ -10,7 +10,7 @@ from hipslake.catalog.evolution import evolved_schema, source_schema, typed_colu
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.engine.model import Engine
 from hipslake.errors import InputError, SpecError
-from hipslake.steps.append.intervals import Interval
+from hipslake.steps.append.increment_intervals import IncrementInterval
 from hipslake.steps.append.request import AppendRequest
 from hipslake.steps.attempts import FrozenState
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
@@ -81,12 +81,12 @@ class AppendRun:
             If a file is there under another interval, the interval of the run overlaps with another one so
             that its rows would be there twice, or it is only a part of the interval that it would replace.
         """
-        mine = Interval(self.frozen.start, self.frozen.window.end)
+        mine = IncrementInterval(self.frozen.start, self.frozen.window.end)
         for increment in base.all_increments(self.catalog):
             if not increment.rows or increment.key is None:
                 continue
             end = datetime.fromisoformat(increment.end) if increment.end is not None else None
-            other = Interval(datetime.fromisoformat(increment.key), end)
+            other = IncrementInterval(datetime.fromisoformat(increment.key), end)
             if increment.key != self.key:
                 self._check_apart(increment, mine, other)
             elif other.holds(mine) and not self.inputs.given:
@@ -96,7 +96,7 @@ class AppendRun:
                     "back to a version without the increment and run this again"
                 )
 
-    def _check_apart(self, increment: Increment, mine: Interval, other: Interval) -> None:
+    def _check_apart(self, increment: Increment, mine: IncrementInterval, other: IncrementInterval) -> None:
         """Hold the files and the interval of the run against those of another increment."""
         given = self.inputs.given
         same = self._uri_of(other.start) == self.frozen.source.uri
@@ -132,7 +132,7 @@ class AppendRun:
             return None
 
 
-def _mend(other: Interval) -> str:
+def _mend(other: IncrementInterval) -> str:
     end = f", window_end {other.until.isoformat()}" if other.has_width else ""
     return (
         f"Run that interval (window_start {other.start.isoformat()}{end}) to replace its rows, or roll back "

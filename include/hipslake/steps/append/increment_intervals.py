@@ -12,14 +12,14 @@ from typing import NamedTuple
 _A_DAY = timedelta(days=1)
 
 
-class Interval(NamedTuple):
+class IncrementInterval(NamedTuple):
     """From a start to an end, exclusive; an end that is not known, or none at all, stands for a day.
 
     Examples
     --------
-    >>> day = Interval(datetime(2026, 11, 20), datetime(2026, 11, 21))
-    >>> hour = Interval(datetime(2026, 11, 20, 1), datetime(2026, 11, 20, 2))
-    >>> day.holds(hour), hour.holds(day), day.overlaps(Interval(datetime(2026, 11, 21), None))
+    >>> day = IncrementInterval(datetime(2026, 11, 20), datetime(2026, 11, 21))
+    >>> hour = IncrementInterval(datetime(2026, 11, 20, 1), datetime(2026, 11, 20, 2))
+    >>> day.holds(hour), hour.holds(day), day.overlaps(IncrementInterval(datetime(2026, 11, 21), None))
     (True, False, False)
     """
 
@@ -36,11 +36,11 @@ class Interval(NamedTuple):
         """Its end, also where that is not known."""
         return self.end if self.end is not None and self.end > self.start else self.start + _A_DAY
 
-    def overlaps(self, other: Interval) -> bool:
+    def overlaps(self, other: IncrementInterval) -> bool:
         """Whether there is a time that lies in both."""
         return self.start < other.until and other.start < self.until
 
-    def holds(self, other: Interval) -> bool:
+    def holds(self, other: IncrementInterval) -> bool:
         """Whether another one, of which start and end are known as of this one, lies in it and is shorter."""
         if not (self.has_width and other.has_width):
             return False
