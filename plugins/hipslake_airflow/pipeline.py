@@ -15,6 +15,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import NamedSpec
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, JoinSpec
 from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.vacuum_spec import VacuumSpec
@@ -82,6 +83,23 @@ class SpecPipeline(Pipeline, Generic[Spec]):
                 yield dag
 
 
+class CatalogToKeep(NamedTuple):
+    """A catalog that a spec makes, and what the spec says of the time after.
+
+    Attributes
+    ----------
+    name : str
+    vacuum : VacuumSpec
+        How long its versions stay.
+    hips : HipsSpec, optional
+        The HiPS that follows its versions.
+    """
+
+    name: str
+    vacuum: VacuumSpec
+    hips: HipsSpec | None = None
+
+
 @dataclass(frozen=True)
 class CatalogPipeline(Pipeline):
     """A DAG `<name>__<catalog>` for every catalog, also those of joins, and of the joined rows of cubes.
@@ -89,13 +107,13 @@ class CatalogPipeline(Pipeline):
     Attributes
     ----------
     build : callable
-        Makes the DAG of a catalog; takes its name, and how long its versions stay.
+        Makes the DAG of a catalog.
     build_of_spec : callable, optional
         Makes it in place of `build` where a spec of a catalog says what the catalog is; takes the spec, its
         path, and the folder of all specs.
     """
 
-    build: Callable[[str, VacuumSpec], DAG]
+    build: Callable[[CatalogToKeep], DAG]
     build_of_spec: Callable[[CatalogSpec, Path, SpecFolder], DAG] | None = None
 
     def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
@@ -104,11 +122,13 @@ class CatalogPipeline(Pipeline):
             return
         wanted = None if only is None else only.removeprefix(f"{self.name}__")
         for derived in _derived_catalogs(specs, wanted):
-            build = partial(self.build, derived.name, derived.kept)
-            dag = _guarded(self.name, derived.spec, derived.path, build, name=derived.name)
+            build = partial(self.build, derived.catalog)
+            dag = _guarded(self.name, derived.spec, derived.path, build, name=derived.catalog.name)
             if dag is not None:
                 yield dag
-        of_spec = self.build_of_spec or (lambda spec, *_: self.build(spec.name, spec.vacuum))
+        of_spec = self.build_of_spec or (
+            lambda spec, *_: self.build(CatalogToKeep(spec.name, spec.vacuum, spec.hips))
+        )
         named = SpecPipeline(self.name, CatalogSpec, of_spec)
         yield from named.dags(specs, only)
 
@@ -135,10 +155,9 @@ class FormPipeline(Pipeline):
 
 
 class _Derived(NamedTuple):
-    """A catalog that comes of a join or a cube: its name, how long its versions stay, and its spec."""
+    """A catalog that comes of a join or a cube, and the spec of that."""
 
-    name: str
-    kept: VacuumSpec
+    catalog: CatalogToKeep
     spec: NamedSpec
     path: Path
 
@@ -171,10 +190,10 @@ def _derived_catalogs(specs: SpecFolder, wanted: str | None) -> Iterator[_Derive
         for path in specs.files(model, wanted):
             with suppress(SpecError):
                 join = specs.load(path, model)
-                yield _Derived(join.name, join.vacuum, join, path)
+                yield _Derived(CatalogToKeep(join.name, join.vacuum, join.hips), join, path)
     for path in specs.files(CubeSpec):
         with suppress(SpecError):
             cube = specs.load(path, CubeSpec)
             joined = cube.materialise
             if joined is not None and joined.name is not None and wanted in (None, joined.name):
-                yield _Derived(joined.name, joined.vacuum, cube, path)
+                yield _Derived(CatalogToKeep(joined.name, joined.vacuum), cube, path)

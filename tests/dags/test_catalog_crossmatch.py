@@ -167,3 +167,10 @@ def test_of_a_match_that_is_not_published_nothing_is_rolled_back(
     states = {each.task_id: str(each.state) for each in run.get_task_instances()}
     assert states == {"resolve": "failed", "rollback": "upstream_failed", "view": "upstream_failed"}
     assert not (tmp_path / "warehouse" / "catalogs" / "a_x_b").exists()
+
+
+def test_a_match_may_ask_for_a_hips_that_follows_it(load: Load, joins: Path) -> None:
+    (joins / "a_x_b.yaml").write_text(f"{SPEC}hips: {{order_by: separation_arcsec, tile_rows: 77}}\n")
+    dag = load()["catalog_hips__a_x_b"]
+    assert [asset.name for asset in dag.timetable.asset_condition.objects] == ["catalog/a_x_b"]
+    assert (dag.params["order_by"], dag.params["tile_rows"]) == ("separation_arcsec", 77)

@@ -10,6 +10,7 @@ from hipslake.catalog.schema import check_columns
 from hipslake.errors import FilterError, SchemaMismatchError, SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.hips_spec import HipsOptions, HipsSpec
+from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.steps.hips.request import HipsRequest
 from pydantic import ValidationError
 
@@ -75,3 +76,11 @@ def test_columns_that_the_catalog_adds_may_be_shown() -> None:
     position = {"ra": "ra", "dec": "dec", "unit": "rad"}
     hips = {"columns": ["ra_icrs"], "order_by": "mag", "filters": "mag < 20 and dec_icrs > 0"}
     check_columns(CatalogSpec.model_validate(PLAIN | {"position": position, "hips": hips}), SOURCE)
+
+
+def test_a_join_may_ask_for_one_too() -> None:
+    sides = {"left": {"catalog": "stars"}, "right": {"catalog": "others"}}
+    plain = {"name": "pairs", "type": "crossmatch", "radius_arcsec": 1, **sides}
+    spec = CrossmatchSpec.model_validate(plain | {"hips": {"order_by": "separation_arcsec"}})
+    assert spec.hips == HipsSpec(order_by="separation_arcsec")
+    assert spec.fingerprint_text() == CrossmatchSpec.model_validate(plain).fingerprint_text()

@@ -12,6 +12,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec
 from hipslake.specs.epochs import JulianYear
+from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.mistakes import shown_value
 from hipslake.specs.schedule import Following
@@ -65,7 +66,7 @@ class SideSpec(Frozen):
 class JoinSpec(NamedSpec):
     """One join of two catalogs: what a user writes in `include/specs/joins/<name>.yaml`."""
 
-    of_no_outcome = frozenset({"schedule", "vacuum"})
+    of_no_outcome = frozenset({"schedule", "vacuum", "hips"})
 
     left: SideSpec
     right: SideSpec
@@ -75,6 +76,7 @@ class JoinSpec(NamedSpec):
     margin: MarginSpec = MarginSpec()  # of the outcome, so that it can be the right side of another match
     index: tuple[str, ...] = ()  # columns of the outcome whose values are looked up
     vacuum: VacuumSpec = VacuumSpec()
+    hips: HipsSpec | None = None  # of the outcome; None: made by hand, as the form says
     schedule: Following = None  # None: when one of the two catalogs has a new version
 
     @field_validator("index")

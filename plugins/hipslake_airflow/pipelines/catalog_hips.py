@@ -1,32 +1,27 @@
 """A catalog becomes a HiPS, tiles of rows that Aladin loads as it zooms in.
 
 Every spec in include/specs/catalogs/ gives one DAG, and so does every catalog that a join or a cube makes.
-Where a spec asks for a HiPS, it follows the versions.
+Where the spec of a catalog or a join asks for a HiPS, it follows the versions.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from airflow.sdk import DAG
-from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.hips_spec import HipsSpec
-from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
 from hipslake_airflow.operators.catalog import HipsCatalogOperator
 from hipslake_airflow.params.hips import hips_params
-from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.pipeline import CatalogPipeline, CatalogToKeep
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
 
 NAME = "catalog_hips"
 
 
-def catalog_hips(name: str, _kept: VacuumSpec, asked: HipsSpec | None = None) -> DAG:
+def catalog_hips(catalog: CatalogToKeep) -> DAG:
     """Return the DAG that makes the HiPS of one catalog; what its spec asks for follows the versions."""
+    name, asked = catalog.name, catalog.hips
     with pipeline_dag(
         dag_id=f"{NAME}__{name}",
         description=f"Make a HiPS of {name}, for Aladin",
@@ -40,8 +35,4 @@ def catalog_hips(name: str, _kept: VacuumSpec, asked: HipsSpec | None = None) ->
     return dag
 
 
-def _of_spec(spec: CatalogSpec, _path: Path, _specs: SpecFolder) -> DAG:
-    return catalog_hips(spec.name, spec.vacuum, spec.hips)
-
-
-PIPELINE = CatalogPipeline(NAME, catalog_hips, _of_spec)
+PIPELINE = CatalogPipeline(NAME, catalog_hips)

@@ -6,19 +6,19 @@ Every spec in include/specs/catalogs/ gives one DAG, and so does every catalog t
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.documents import document
 from hipslake_airflow.operators.catalog import RepairCatalogOperator
 from hipslake_airflow.params.catalog import repair_params
-from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.pipeline import CatalogPipeline, CatalogToKeep
 from hipslake_airflow.retries import pipeline_dag
 
 NAME = "catalog_repair"
 
 
-def catalog_repair(name: str, _kept: VacuumSpec) -> DAG:
+def catalog_repair(catalog: CatalogToKeep) -> DAG:
     """Return the DAG that repairs one catalog."""
+    name = catalog.name
     with pipeline_dag(
         dag_id=f"{NAME}__{name}",
         description=f"Mend pointers, views and lists of {name}",

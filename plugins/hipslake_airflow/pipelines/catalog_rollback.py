@@ -12,11 +12,10 @@ from typing import Any
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.operators.catalog import RollbackCatalogOperator
 from hipslake_airflow.params.catalog import rollback_params
-from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.pipeline import CatalogPipeline, CatalogToKeep
 from hipslake_airflow.shared_dags import catalog_dag, published_dag
 
 NAME = "catalog_rollback"
@@ -27,9 +26,9 @@ def catalog_rollback(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
     return catalog_dag(NAME, spec, path, _step(spec.name), **_facts(spec.name))
 
 
-def derived_rollback(name: str, _kept: VacuumSpec) -> DAG:
+def derived_rollback(catalog: CatalogToKeep) -> DAG:
     """Return the DAG that rolls a catalog back that comes of others."""
-    return published_dag(NAME, name, _step(name), **_facts(name))
+    return published_dag(NAME, catalog.name, _step(catalog.name), **_facts(catalog.name))
 
 
 def _step(name: str) -> partial[RollbackCatalogOperator]:

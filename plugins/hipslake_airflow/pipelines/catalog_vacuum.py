@@ -6,19 +6,18 @@ Every spec in include/specs/catalogs/ gives one DAG, and so does every catalog t
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.operators.catalog import VacuumCatalogOperator
-from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.pipeline import CatalogPipeline, CatalogToKeep
 from hipslake_airflow.shared_dags import retention_dag
 
 NAME = "catalog_vacuum"
 
 
-def catalog_vacuum(name: str, kept: VacuumSpec) -> DAG:
+def catalog_vacuum(catalog: CatalogToKeep) -> DAG:
     """Return the DAG that vacuums one catalog."""
-    with retention_dag(NAME, name, kept) as dag:
-        VacuumCatalogOperator(task_id="vacuum", catalog=name)
+    with retention_dag(NAME, catalog.name, catalog.vacuum) as dag:
+        VacuumCatalogOperator(task_id="vacuum", catalog=catalog.name)
     return dag
 
 

@@ -11,11 +11,10 @@ from typing import Any
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.operators.catalog import VerifyPublishedOperator
 from hipslake_airflow.params.catalog import verify_params
-from hipslake_airflow.pipeline import CatalogPipeline
+from hipslake_airflow.pipeline import CatalogPipeline, CatalogToKeep
 from hipslake_airflow.shared_dags import catalog_dag, published_dag
 
 NAME = "catalog_verify"
@@ -26,9 +25,9 @@ def catalog_verify(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
     return catalog_dag(NAME, spec, path, VerifyPublishedOperator, **_facts(spec.name))
 
 
-def derived_verify(name: str, _kept: VacuumSpec) -> DAG:
+def derived_verify(catalog: CatalogToKeep) -> DAG:
     """Return the DAG that verifies what is published of a catalog that comes of others."""
-    return published_dag(NAME, name, VerifyPublishedOperator, **_facts(name))
+    return published_dag(NAME, catalog.name, VerifyPublishedOperator, **_facts(catalog.name))
 
 
 def _facts(name: str) -> dict[str, Any]:
