@@ -28,6 +28,9 @@ NESTED = (
     pa.list_(pa.time64("ns")),
     pa.struct([("when", pa.timestamp("ns")), ("n", pa.int64()), ("raw", pa.binary())]),
     pa.list_(pa.struct([("t", pa.duration("ns")), ("v", pa.list_(pa.float32()))])),
+    pa.list_(
+        pa.struct([("half", pa.float16()), ("small", pa.decimal32(5, 2)), ("when", pa.timestamp("ns"))])
+    ),
     pa.map_(pa.string(), pa.timestamp("us", "UTC")),
 )
 _DAY = 86_400

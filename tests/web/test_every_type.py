@@ -277,3 +277,31 @@ def test_fits_tells_its_rows_or_refuses_the_column(user: TestClient, rows: pa.Ta
     with fits.open(io.BytesIO(answer.content)) as hdus:
         assert hdus[1].data["id"].tolist() == rows["id"].to_pylist()
         assert len(hdus[1].data[name]) == ROWS
+
+
+SOURCES = {
+    name: [field.name for field in kind.value_type]
+    for name, kind in COLUMNS.items()
+    if kinds.is_list(kind) and kinds.is_struct(kind.value_type)
+}
+
+
+@pytest.mark.parametrize(("name", "time"), [(name, time) for name in SOURCES for time in SOURCES[name]])
+def test_light_curves_are_in_the_order_of_any_time(
+    user: TestClient, rows: pa.Table, name: str, time: str
+) -> None:
+    keys = get(user, "rows", columns=["id"], limit=ROWS).json()["keys"]
+    kind = COLUMNS[name].value_type.field(time).type
+    for each, scalar in zip(keys[:10], rows[name].slice(0, 10), strict=True):
+        asked = {"key": each, "column": name, "time": time}
+        if kinds.is_nested(kind):
+            assert "is no time" in get(user, "light_curve", 422, **asked).json()["detail"]
+            continue
+        found = get(user, "light_curve", **asked).json()
+        told = dict(zip((column["name"] for column in found["columns"]), found["data"], strict=True))
+        times = [read_back(value, kind) for value in told[time]]
+        sources = [dict.fromkeys(SOURCES[name]) if given is None else given for given in key(scalar) or []]
+        expected = [source[time] for source in sources]
+        known = sorted(value for value in expected if value is not None and value == value)
+        assert times[: len(known)] == known
+        assert sorted(map(repr, times)) == sorted(map(repr, expected))

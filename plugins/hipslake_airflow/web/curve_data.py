@@ -16,6 +16,7 @@ from hipslake.catalog.bounded_rows import BoundedRows, RowChoice
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
+from hipslake.catalog.value_order import comparable, has_order
 from hipslake.errors import SchemaMismatchError
 from hipslake.joins.nested_forms import in_other_form
 from hipslake.predicates.predicate_tree import InArray
@@ -106,7 +107,7 @@ def _nested(
         except ValueError as error:
             raise SchemaMismatchError(f"column {column!r} of catalog {name}: {error}") from error
     rows = lists.flatten()
-    values = [rows.field(at) for at in range(rows.type.num_fields)]
+    values = rows.flatten()  # whose values are null where the source itself is
     schema = pa.schema([rows.type.field(at) for at in range(rows.type.num_fields)])
     if time is not None and time not in schema.names:
         raise SchemaMismatchError(f"the sources have no column {time!r}; they have {', '.join(schema.names)}")
@@ -159,11 +160,10 @@ def _curve(
     roles = roles_of(rows.schema, time)
     first = next(iter(roles["times"]), None)
     if first is not None:
-        column = rows[first]
-        if kinds.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        order = pc.sort_indices(pa.table({"time": column}), [("time", "ascending", "at_end")])
-        rows = rows.take(order)
+        if not has_order(rows[first].type):
+            raise SchemaMismatchError(f"column {first!r} is of type {rows[first].type}, which is no time")
+        times = pa.table({"time": comparable(rows[first])})
+        rows = rows.take(pc.sort_indices(times, [("time", "ascending", "at_end")]))
     truncated = rows.num_rows > MOST_POINTS or (found is not None and found.stopped is not None)
     rows = rows.slice(0, MOST_POINTS)
     columns, data = [], []
