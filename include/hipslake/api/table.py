@@ -4,51 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hipslake.api.catalog_views import columns_html
 from hipslake.api.html import details_html, facts_html, table_html
-from hipslake.engine.this_process import read_ahead
-from hipslake.errors import InputError, SchemaMismatchError, SpecError, VersionNotFoundError
+from hipslake.errors import SchemaMismatchError, SpecError, VersionNotFoundError
 from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_failures import parquet_failures
 from hipslake.tables.opening import open_table
-from hipslake.tables.protocol import TableState, TableTotals, TableVersion
-from hipslake.tables.stored_files import read_data_file
+from hipslake.tables.protocol import ReadableTable, TableTotals, TableVersion
 
-_SUFFIXES = (".parquet", ".parq", ".pq")
 _MOST_VERSIONS = 20  # listed in a notebook
-
-
-class ReadableTable(Protocol):
-    """One version of a table of any format."""
-
-    @property
-    def version(self) -> int | None:
-        """Its number; None where the format has no versions, or nothing was committed."""
-
-    @property
-    def location(self) -> str:
-        """Where it lies."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-
-    @property
-    def totals(self) -> TableTotals:
-        """Rows, bytes and files."""
-
-    def versions(self) -> list[TableVersion]:
-        """Those that can be opened, from old to new."""
-
-    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """The rows of one file after the other."""
 
 
 class Table:
@@ -98,7 +67,9 @@ class Table:
                 raise VersionNotFoundError(
                     f"{table}: a folder of Parquet files has no versions: leave it out"
                 )
-            return cls(str(table), _FolderRows(Storage.at(str(table))))
+            from hipslake.tables.parquet_folder.folder_rows import FolderRows
+
+            return cls(str(table), FolderRows(Storage.at(str(table))))
         if "." not in table:
             raise SpecError(
                 f"{table!r} is neither namespace.table of an Iceberg catalog nor a folder, which has a slash"
@@ -106,7 +77,7 @@ class Table:
         spec = iceberg if isinstance(iceberg, IcebergSpec) else IcebergSpec.model_validate(iceberg or {})
         place = expand("${HIPSLAKE_WAREHOUSE}") if warehouse is None else str(warehouse)
         state = open_table(spec, place, table).existing()
-        return cls(table, _IcebergRows(table, state if version is None else state.at(version)))
+        return cls(table, state if version is None else state.at(version))
 
     @property
     def uri(self) -> str:
@@ -183,93 +154,3 @@ class Table:
         listed = table_html(("version", "created", "rows"), rows[-_MOST_VERSIONS:])
         shown = details_html(f"{len(versions)} version{'s' if len(versions) != 1 else ''}", listed)
         return told + columns_html(self.schema) + (shown if versions else "")
-
-
-class _IcebergRows:
-    def __init__(self, name: str, state: TableState) -> None:
-        self._name, self._state = name, state
-
-    @property
-    def version(self) -> int | None:
-        return self._state.version
-
-    @property
-    def location(self) -> str:
-        return self._state.location
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._state.schema
-
-    @property
-    def totals(self) -> TableTotals:
-        return self._state.totals
-
-    def versions(self) -> list[TableVersion]:
-        return self._state.versions()
-
-    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        self._state.check_no_delete_files(f"table {self._name} is read")
-        schema = self.schema
-        wanted = pa.schema([schema.field(name) for name in columns])
-        for file in self._state.files:
-            yield pa.Table.from_batches(list(read_data_file(file.stored, schema, columns)), wanted)
-
-
-class _FolderRows:
-    version = None
-
-    def __init__(self, storage: Storage) -> None:
-        from hipslake.sources.table_formats import check_plain_folder
-
-        entries = [entry for entry in storage.list(recursive=True) if not entry.is_dir]
-        paths = [entry.path for entry in entries]
-        check_plain_folder(storage, paths)
-        chosen = [entry for entry in entries if _is_data(entry.path)]
-        if not chosen:
-            raise InputError(f"{storage.uri()} holds no Parquet file (*.parquet, *.parq, *.pq)")
-        self._storage = storage
-        self._bytes = sum(entry.size for entry in chosen)
-        factory = ds.FileSystemDatasetFactory(
-            storage.arrow_filesystem(),
-            [storage.arrow_path(entry.path) for entry in sorted(chosen, key=lambda each: each.path)],
-            ds.ParquetFileFormat(),
-            ds.FileSystemFactoryOptions(
-                partition_base_dir=storage.arrow_path(""), partitioning=ds.HivePartitioning.discover()
-            ),
-        )
-        with parquet_failures(storage.uri()):
-            schema = factory.inspect(promote_options="permissive", fragments=None)
-            self._dataset = factory.finish(schema.remove_metadata())
-            self._fragments = list(self._dataset.get_fragments())
-
-    @property
-    def location(self) -> str:
-        return self._storage.uri()
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._dataset.schema
-
-    @property
-    def totals(self) -> TableTotals:
-        with parquet_failures(self.location):
-            rows = sum(read_ahead(lambda fragment: fragment.count_rows(), self._fragments))
-        return TableTotals(rows, self._bytes, len(self._fragments))
-
-    def versions(self) -> list[TableVersion]:
-        return []
-
-    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        schema = self.schema
-
-        def read(fragment: ds.Fragment) -> pa.Table:
-            with parquet_failures(fragment.path):
-                return fragment.to_table(schema=schema, columns=columns)
-
-        yield from read_ahead(read, self._fragments)
-
-
-def _is_data(path: str) -> bool:
-    hidden = any(part.startswith((".", "_")) and "=" not in part for part in path.split("/"))
-    return not hidden and path.endswith(_SUFFIXES)

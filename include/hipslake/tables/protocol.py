@@ -7,7 +7,7 @@ one commit makes visible. What a compaction asks of it is in `hipslake.tables.co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -166,12 +166,12 @@ class TableVersion(NamedTuple):
     rows: int | None  # None: its metadata do not say
 
 
-class TableState(Protocol):
-    """One version of a table."""
+class ReadableTable(Protocol):
+    """One version of a table of any format, for who reads it."""
 
     @property
     def version(self) -> int | None:
-        """Its number; None: nothing was committed yet."""
+        """Its number; None: the format has no versions, or nothing was committed yet."""
 
     @property
     def location(self) -> str:
@@ -179,7 +179,21 @@ class TableState(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, with their field ids."""
+        """The columns, with their field ids where the format has some."""
+
+    @property
+    def totals(self) -> TableTotals:
+        """Rows, bytes and files."""
+
+    def versions(self) -> list[TableVersion]:
+        """The versions that can be opened, from old to new."""
+
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """Some columns of the rows, file after file; `PlanError` if delete files take rows out of them."""
+
+
+class TableState(ReadableTable, Protocol):
+    """One version of a table, for sinks, compactions and vacuums; totals are by its own metadata."""
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -194,15 +208,8 @@ class TableState(Protocol):
         """The columns with their types as the format calls them."""
 
     @property
-    def totals(self) -> TableTotals:
-        """Rows, bytes and files by its own metadata; no file is read."""
-
-    @property
     def marks(self) -> Marks:
         """What was sunk."""
-
-    def versions(self) -> list[TableVersion]:
-        """The versions that can be opened, from old to new."""
 
     def at(self, version: int) -> TableState:
         """An earlier version; `VersionNotFoundError` if it is gone."""

@@ -49,6 +49,7 @@ from hipslake.tables.protocol import (
     TableVacuumOutcome,
     TableVersion,
 )
+from hipslake.tables.stored_files import read_data_file
 from hipslake.versions.heartbeat import Heartbeat
 
 
@@ -157,6 +158,12 @@ class IcebergState:
             created = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
             found.append(TableVersion(snapshot.snapshot_id, created, None if rows is None else int(rows)))
         return found
+
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        self.check_no_delete_files("a read")
+        wanted = pa.schema([self.schema.field(name) for name in columns])
+        for file in self.files:
+            yield pa.Table.from_batches(list(read_data_file(file.stored, self.schema, columns)), wanted)
 
     def at(self, version: int) -> IcebergState:
         found = self._table.snapshot_by_id(version)

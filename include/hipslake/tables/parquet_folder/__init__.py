@@ -1,1 +1,1 @@
-"""A folder of Parquet files as a table: compacted into a new folder."""
+"""A folder of Parquet files as a table: read, and compacted into a new folder."""
