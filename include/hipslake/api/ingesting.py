@@ -9,13 +9,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
-
 from hipslake.api.given_rows import GIVEN, files_of, format_of, rows_of, stage
 from hipslake.api.run_interval import window_of_interval
 from hipslake.api.step_runner import Outcome, StepRunner, Told
 from hipslake.errors import HipslakeError, SpecError
-from hipslake.specs.base import first_mistake
+from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.source_spec import FORMATS
 from hipslake.specs.spec_folder import load_spec
@@ -141,11 +139,7 @@ def ingested(
             given = {} if staged is None else {"files": staged.uris, "content": staged.digest}
             inputs = runner.perform("inputs", **(given if files is None else {"files": files}))
             if inputs.unchanged_version is not None:
-                return runner.outcome(
-                    inputs.unchanged_version,
-                    f"version {inputs.unchanged_version} was made of exactly these rows, with this spec and "
-                    "library version; there is nothing to do. Say force to build a version all the same",
-                )
+                return runner.unchanged(inputs.unchanged_version, "exactly these rows")
             if inputs.empty:
                 return runner.outcome(
                     runner.newest(), "the interval has no files, and the spec says on_empty: skip"
@@ -186,10 +180,7 @@ def _spec_of(spec: SpecLike, data: Any, files: tuple[str, ...] | None) -> tuple[
         one = _common(files) if files is not None and not append else None
         named.setdefault("uri", one or _OF_ROWS[Mode.APPEND if append else Mode.REPLACE])
         plain["source"] = named
-    try:
-        found = CatalogSpec.model_validate(plain)
-    except ValidationError as error:
-        raise SpecError(f"spec: {first_mistake(error)}") from None
+    found = validated(CatalogSpec, plain, "spec")
     return (found if data is None else _with_source(found, format=_format(found, files))), ""
 
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
-
 from hipslake.api.step_runner import Outcome, StepRunner, Told
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import SpecError
-from hipslake.specs.base import first_mistake
+from hipslake.specs.base import validated
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.spec_folder import load_spec, spec_type
 
@@ -109,11 +107,7 @@ def published_join(
     with StepRunner(warehouse, f"catalog_{spec.type}", spec.name, spark=spark, told=told) as runner:
         unchanged = runner.resolve(f"resolve:{spec.type}", **fields).unchanged_version
         if unchanged is not None:
-            return runner.outcome(
-                unchanged,
-                f"version {unchanged} was made of these versions of both catalogs, with this spec and "
-                "library version; there is nothing to do. Say force to build a version all the same",
-            )
+            return runner.unchanged(unchanged, "these versions of both catalogs")
         with runner.nothing_left_on_failure():
             runner.perform(spec.type)
             return runner.publish(margin=bool(spec.margin.arcsec), index=bool(spec.index))
@@ -146,10 +140,7 @@ def _spec_in(match: MatchLike) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
     for side in ("left", "right"):
         if side in plain:
             plain[side] = _side(plain[side])
-    try:
-        return _MODELS[plain["type"]].model_validate(plain), ""
-    except ValidationError as error:
-        raise SpecError(f"match: {first_mistake(error)}") from None
+    return validated(_MODELS[plain["type"]], plain, "match"), ""
 
 
 def _side(given: Any) -> Any:

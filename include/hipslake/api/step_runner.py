@@ -180,6 +180,22 @@ class StepRunner:
         self.perform("view")
         return Outcome(Catalog.open(self.catalog_uri, version), self.folder.uri, nothing_to_do)
 
+    def unchanged(self, version: int, made_of: str) -> Outcome:
+        """Return the outcome of a run that would make what the newest version is.
+
+        Parameters
+        ----------
+        version : int
+            The newest.
+        made_of : str
+            What it was made of, in words.
+        """
+        return self.outcome(
+            version,
+            f"version {version} was made of {made_of}, with this spec and library version; there is nothing "
+            "to do. Say force to build a version all the same",
+        )
+
     def newest(self) -> int | None:
         """Return the newest version of the catalog; None if there is none."""
         return VersionLog(Storage.at(self.catalog_uri)).newest()

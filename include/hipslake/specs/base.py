@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -27,6 +27,7 @@ from hipslake.specs.mistakes import keys_alone, mistakes_of
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
 """The same for JSON Schemas: Python's `$` also matches before a final newline."""
+_SomeModel = TypeVar("_SomeModel", bound=BaseModel)
 _OF_RUNS = frozenset({"airflow", "deadline_minutes", "task_hours"})
 _MOST = 1 << 63
 
@@ -153,6 +154,28 @@ class NamedSpec(Frozen):
         exclude = {*_OF_RUNS, *self.of_no_outcome, *unsaid}
         data: dict[str, Any] = self.model_dump(mode="json", exclude=exclude)
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def validated(model: type[_SomeModel], given: object, where: str) -> _SomeModel:
+    """Return a model of what a user gives.
+
+    Parameters
+    ----------
+    model : type
+    given : object
+        Its fields.
+    where : str
+        What it stands for, as the message begins.
+
+    Raises
+    ------
+    SpecError
+        It is none; the message says what does not fit, and what would.
+    """
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise SpecError(f"{where}: {first_mistake(error)}") from None
 
 
 def repeated(names: Iterable[str]) -> list[str]:
