@@ -59,17 +59,10 @@ class Scan:
         region: Region | str | None = None,
     ) -> Scan:
         """Resolve a scan; parameters and errors as for `Catalog.read`."""
-        found = select(
-            catalog.metadata, columns, filters, group, None if region is None else region_of(region)
-        )
-        return cls(
-            catalog,
-            None if columns is None else tuple(found.schema.names),
-            found.filter,
-            None if pixels is None else Intervals.of(pixels),
-            group,
-            None if found.cut is None else found.cut.region,
-        )
+        found, inside = catalog.selected(columns, filters, pixels, group, region)
+        chosen = None if columns is None else tuple(found.schema.names)
+        cut = None if found.cut is None else found.cut.region
+        return cls(catalog, chosen, found.filter, inside, group, cut)
 
     def select(self, columns: Sequence[str]) -> Scan:
         """The same rows with these columns, in this order; any of the catalog, or of the scan's group."""

@@ -15,7 +15,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
-from hipslake.catalog.selection import joined_schema, select
+from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.catalog.view_tree import check_tree
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
@@ -249,9 +249,9 @@ class CatalogReader:
         """
         if columns is not None and not len(columns):  # of no column at all, Arrow forgets how long it was
             return self.read([HEALPIX_COLUMN], filters, pixels, group, region).select([])
-        tables = list(self.tables(columns, filters, pixels, group, region))
-        schema = select(self.metadata, columns, None, group).schema
-        return pa.concat_tables(tables) if tables else schema.empty_table()
+        selection, inside = self.selected(columns, filters, pixels, group, region)
+        tables = read_parts(self.storage, self.metadata, selection, inside)
+        return pa.concat_tables([selection.schema.empty_table(), *tables])
 
     def tables(
         self,
@@ -262,10 +262,22 @@ class CatalogReader:
         region: Region | str | None = None,
     ) -> Iterator[pa.Table]:
         """Read like `read`, but leaf by leaf along the curve: for catalogs that do not fit into memory."""
+        return read_parts(
+            self.storage, self.metadata, *self.selected(columns, filters, pixels, group, region)
+        )
+
+    def selected(
+        self,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        pixels: Iterable[PixelLike] | None = None,
+        group: str | None = None,
+        region: Region | str | None = None,
+    ) -> tuple[Selection, Intervals | None]:
+        """Resolve what `read` with the same arguments reads: columns, filter and region; and the pixels."""
         within = None if region is None else region_of(region)
-        selection = select(self.metadata, columns, filters, group, within)
         inside = None if pixels is None else Intervals.of(pixels)
-        return read_parts(self.storage, self.metadata, selection, inside)
+        return select(self.metadata, columns, filters, group, within), inside
 
     def find(
         self,
