@@ -169,3 +169,30 @@ def test_names_and_numbers_of_columns() -> None:
             FitsTables().check(pa.schema([(name, pa.int8())]))
     with pytest.raises(SchemaMismatchError, match="1 to 999 columns, not 1000"):
         FitsTables().check(pa.schema([(f"c{i}", pa.int8()) for i in range(1000)]))
+
+
+def test_durations_are_integers_of_their_unit() -> None:
+    spans = pa.array([5, None, -(2**62)], pa.duration("ns"))
+    schema = pa.schema(
+        [
+            pa.field("span", spans.type),
+            pa.field("told", pa.duration("s"), metadata={"unit": "s", "ucd": "time.duration"}),
+        ]
+    )
+    table = pa.table([spans, pa.array([1, 2, 3], pa.duration("s"))], schema=schema)
+    with fits.open(io.BytesIO(written(table))) as hdus:
+        assert [column.format for column in hdus[1].columns] == ["K", "K"]
+        assert [column.unit for column in hdus[1].columns] == ["ns", "s"]
+        assert hdus[1].header["TUCD2"] == "time.duration"
+    found = Table.read(io.BytesIO(written(table)), hdu=1)
+    assert found["span"].tolist() == [5, None, -(2**62)]
+    assert found["told"].tolist() == [1, 2, 3]
+
+
+def test_times_that_no_calendar_has_are_told_as_numbers() -> None:
+    table = pa.table({"t": pa.array([2**62, 0], pa.timestamp("us", "UTC"))})
+    found = Table.read(io.BytesIO(written(table)), hdu=1, character_as_bytes=False)
+    assert [str(each) for each in found["t"]] == [
+        f"<value out of range: {2**62}>",
+        "1970-01-01T00:00:00.000000",
+    ]

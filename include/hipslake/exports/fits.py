@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.exports.moment_texts import moment_texts
 from hipslake.exports.provenance import Provenance
 from hipslake.sources.widening import is_text
 
@@ -36,7 +37,6 @@ _NULLABLE = {
     "u8": ("i8",),
     "i8": ("i8",),
 }
-_MOMENTS = "%Y-%m-%dT%H:%M:%S"
 MAX_COLUMNS = 999
 _BLOCK = 2880
 _BATCH_ROWS = 1 << 16
@@ -220,9 +220,7 @@ def _elements(column: pa.ChunkedArray, length: int) -> pa.Array:
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Texts as they are, moments in ISO 8601 (UTC where they have a time zone)."""
     if pa.types.is_timestamp(column.type):
-        if column.type.tz is not None:
-            column = column.cast(pa.timestamp(column.type.unit, "UTC"))
-        return pc.strftime(column, format=_MOMENTS)
+        return pa.chunked_array([moment_texts(chunk) for chunk in column.chunks], pa.large_string())
     return column.cast(pa.large_string())
 
 
@@ -248,9 +246,11 @@ class FitsTables:
                 "export: names of columns in FITS do not end with blanks, as "
                 f"{', '.join(map(repr, blank))} does; leave it out"
             )
-        _columns(schema)
+        _columns(pa.schema([_in_numbers(field) for field in schema]))
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
+        numbers = pa.schema([_in_numbers(field) for field in schema])
+        has_durations, schema = not numbers.equals(schema), numbers
         columns = _columns(schema)
         rows = 0
         with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
@@ -258,7 +258,8 @@ class FitsTables:
             with pa.ipc.new_stream(
                 str(spool), schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
             ) as out:
-                for table in tables:
+                for given in tables:
+                    table = given.cast(schema) if has_durations else given
                     rows += table.num_rows
                     for column, values in zip(columns, table.columns, strict=True):
                         column.look(values)
@@ -269,6 +270,13 @@ class FitsTables:
                     file.write(_packed(columns, pa.Table.from_batches([batch])))
         file.write(b"\0" * (-rows * _layout(columns).itemsize % _BLOCK))
         return rows
+
+
+def _in_numbers(field: pa.Field) -> pa.Field:
+    """A column of durations as one of whole numbers, whose unit is that of the type if it says none."""
+    if not pa.types.is_duration(field.type):
+        return field
+    return field.with_type(pa.int64()).with_metadata({b"unit": field.type.unit, **(field.metadata or {})})
 
 
 def _columns(schema: pa.Schema) -> list[FitsField]:
