@@ -113,15 +113,7 @@ def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
     SpecError
         A transform has no meaning for its column's type.
     """
-    columns = ", ".join(stored.names)
-    fields = [("partition", f) for f in spec.partition] + [("sort", f.field) for f in spec.sort]
-    named = [(what, field.column) for what, field in fields]
-    named += [("key", name) for name in spec.key]
-    named += [("duplicates", name) for name in (spec.duplicates.last_by,) if name]
-    named += [("interval", name) for name in (spec.interval,) if name]
-    for what, name in named:
-        if name not in stored.names:
-            raise SchemaMismatchError(f"{what}: the rows have no column {name!r}; they have {columns}")
+    check_field_names(spec, stored.names)
     if last_by := spec.duplicates.last_by:
         kind = stored.field(last_by).type
         if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
@@ -129,13 +121,33 @@ def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
                 f"duplicates: column {last_by!r} is of type {kind}, whose values have no order; take a "
                 "number, a time or a text"
             )
-    for _, field in fields:
+    for field in (*spec.partition, *(sort.field for sort in spec.sort)):
         result_type(in_table(field), stored.field(field.column).type)
     for field in spec.partition:
         if field.name != field.column and field.name in stored.names:
             raise SchemaMismatchError(
                 f"partition: the field of {field} is called {field.name!r}, and so is a column; rename "
                 "the column"
+            )
+
+
+def check_field_names(spec: TableSpec, columns: Sequence[str]) -> None:
+    """Look whether partition, sort order, key and interval name columns of the rows.
+
+    Raises
+    ------
+    SchemaMismatchError
+        There is no such column.
+    """
+    fields = [("partition", f) for f in spec.partition] + [("sort", f.field) for f in spec.sort]
+    named = [(what, field.column) for what, field in fields]
+    named += [("key", name) for name in spec.key]
+    named += [("duplicates", name) for name in (spec.duplicates.last_by,) if name]
+    named += [("interval", name) for name in (spec.interval,) if name]
+    for what, name in named:
+        if name not in columns:
+            raise SchemaMismatchError(
+                f"{what}: the rows have no column {name!r}; they have {', '.join(columns)}"
             )
 
 

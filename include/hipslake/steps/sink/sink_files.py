@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from hipslake.sources import open_source
 from hipslake.specs.table_spec import FileRowsSpec, TableMode
 from hipslake.steps.ingest.inputs import MOST_NAMED, list_files
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink, SinkFilesReport, SinkFilesRequest
+from hipslake.steps.sink.sink_columns import check_sink_columns
 from hipslake.tables.marks import same_digest
 from hipslake.tables.opening import open_table
 from hipslake.tables.sink_order import FileRows, SinkOrder
@@ -21,6 +23,8 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     ------
     SourceNotFoundError
         If no file matches the source's URI, unless the interval may be empty.
+    SchemaMismatchError, SpecError, CorruptFileError
+        If the files have not the columns that the spec names, as `check_sink_columns` finds.
     """
     phases = Phases()
     frozen = request.folder.read(RunFolder.RUN, FrozenSink)
@@ -54,6 +58,9 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
         why_none = "The interval has no files; mode upsert takes no rows away."
     elif known is not None and same_digest(known.fingerprint, order.fingerprint) and not frozen.force:
         why_none = "The table has the rows of exactly these files. Set force to sink them again."
+    if not why_none:
+        with phases("columns"):
+            check_sink_columns(open_source(frozen.source), files, spec)
     size = sum(file.size for file in files)
     orders = FrozenOrders.of(
         () if why_none else (order,),
