@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.blocks import ROOT
 
-NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
+NOTEBOOK = ROOT / "docs" / "notebooks" / "tutorial.ipynb"
 CELLS: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text())["cells"]
 CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
 TEXT = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "markdown"]

@@ -1,9 +1,4 @@
-"""Iceberg catalogs: opened, their tables loaded, and what both raise as errors of ours.
-
-When a catalog is asked to change a table, an answer is a refusal only if it says so. After all others, and
-after none, the change may stand, or come to stand later: an error of a server or of a gateway may hide a
-request that was done.
-"""
+"""Iceberg catalogs: opened, their tables loaded, and what both raise as errors of ours."""
 
 from __future__ import annotations
 
@@ -15,30 +10,19 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
-    AuthorizationExpiredError,
     CommitStateUnknownException,
-    ForbiddenError,
     NoSuchTableError,
-    OAuthError,
     RESTError,
-    UnauthorizedError,
 )
-from pyiceberg.manifest import ManifestEntry, ManifestFile
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException, Timeout
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from hipslake.errors import (
-    CommitStateUnknownError,
-    CorruptFileError,
-    HipslakeError,
-    NotWritableError,
     SpecError,
     StorageError,
     StoreTimeoutError,
@@ -48,6 +32,7 @@ from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.storage.access import access_asked
 from hipslake.storage.timeouts import timeouts
+from hipslake.tables.iceberg.metadata_files import metadata_failures
 from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
 
 TABLES = "tables"
@@ -273,133 +258,3 @@ def check_writable(table: Table) -> None:
 def has_namespace(catalog: Catalog, namespace: str) -> bool:
     """Whether a catalog has a namespace; none has one without a name."""
     return bool(namespace) and catalog.namespace_exists(namespace)
-
-
-def version_of(metadata_file: str) -> int:
-    """The number of a metadata file: 0 for a new table, one more with each commit; -1 if it has none."""
-    number = metadata_file.rpartition("/")[2].partition("-")[0]
-    return int(number) if number.isdigit() else -1
-
-
-_MEND = "restore it, or take the table back to a snapshot that is whole"
-
-
-@contextmanager
-def metadata_failures(table: str, file: str) -> Iterator[None]:
-    """Turn what is raised about one of a table's own files into an error of ours.
-
-    Parameters
-    ----------
-    table : str
-        Its name.
-    file : str
-        What is read, for messages.
-
-    Raises
-    ------
-    CorruptFileError
-        It is gone or damaged.
-    StorageError
-        It cannot be read now.
-    """
-    try:
-        yield
-    except (HipslakeError, NoSuchTableError):
-        raise
-    except FileNotFoundError as error:
-        raise CorruptFileError(f"table {table}: {file} is gone ({_line(error)}); {_MEND}") from None
-    except OSError as error:
-        raise StorageError(f"table {table}: {file} cannot be read: {_line(error)}; try again") from error
-    except Exception as error:  # the readers of pyiceberg raise whatever a damaged file leads them to
-        text = f"{type(error).__name__}: {_line(error)}"
-        raise CorruptFileError(f"table {table}: {file} is damaged ({text}); {_MEND}") from error
-
-
-def manifests_of(table: Table, snapshot: Snapshot) -> list[ManifestFile]:
-    """The manifests of a snapshot.
-
-    Raises
-    ------
-    CorruptFileError
-        Their list is gone or damaged.
-    """
-    with metadata_failures(".".join(table.name()), f"the list of manifests {snapshot.manifest_list}"):
-        return snapshot.manifests(table.io)
-
-
-def entries_of(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
-    """The files that a manifest names, without those that it says are deleted.
-
-    Raises
-    ------
-    CorruptFileError
-        It is gone or damaged.
-    """
-    with metadata_failures(".".join(table.name()), f"the manifest {manifest.manifest_path}"):
-        return manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]
-
-
-CATALOG_FAILURES = (
-    RESTError,
-    SQLAlchemyError,
-    OSError,
-    ValidationError,  # an answer that is cut off
-    NoSuchTableError,
-    NotImplementedError,
-)
-"""Errors of requests to change a table, but for a conflict with another writer."""
-
-
-def refusal(table: Table, error: Exception) -> HipslakeError | None:
-    """The error of a request that a catalog has refused; None if the change may have been made.
-
-    Parameters
-    ----------
-    table : pyiceberg.table.Table
-        That was to be changed.
-    error : Exception
-        One of `CATALOG_FAILURES`.
-    """
-    catalog, name = table.catalog.name, ".".join(table.name())
-    told = told_of(catalog, error)
-    if isinstance(error, UnauthorizedError | AuthorizationExpiredError | OAuthError):
-        return StorageError(
-            f"table {name}: catalog {catalog!r} does not know who asks for the commit ({told}); renew its "
-            "token or credential and run it again"
-        )
-    if isinstance(error, ForbiddenError):
-        return NotWritableError(
-            f"table {name}: catalog {catalog!r} does not let this user commit ({told}); grant the right to "
-            "write the table, or take the keys of a user who has it"
-        )
-    if isinstance(error, NoSuchTableError):
-        return SpecError(
-            f"catalog {catalog!r} has no table {name!r} any more ({told}); it was dropped or renamed "
-            "meanwhile: name the new one, or run it again to have it made anew"
-        )
-    if isinstance(error, NotImplementedError):
-        return SpecError(
-            f"table {name}: catalog {catalog!r} does not offer commits ({told}); take a catalog that does"
-        )
-    return None
-
-
-def unknown_outcome(table: Table, what: str, error: Exception) -> CommitStateUnknownError:
-    """The error for a request whose outcome the catalog has not reported.
-
-    Parameters
-    ----------
-    table : pyiceberg.table.Table
-        That was to be changed.
-    what : str
-        What was looked for, and is not there.
-    error : Exception
-    """
-    return CommitStateUnknownError(
-        f"table {'.'.join(table.name())}: the catalog failed while committing "
-        f"({told_of(table.catalog.name, error)}), and {what} so far; run it again: it finds out"
-    )

@@ -32,14 +32,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from hipslake.errors import ConflictError, PlanError, StorageError
 from hipslake.storage.backoff import wait_for_others
-from hipslake.tables.iceberg.catalogs import (
-    CATALOG_FAILURES,
-    manifests_of,
-    open_table,
-    refusal,
-    told_of,
-    unknown_outcome,
-)
+from hipslake.tables.iceberg.catalog_answers import CATALOG_FAILURES, refusal, unknown_outcome
+from hipslake.tables.iceberg.catalogs import open_table, told_of
 from hipslake.tables.iceberg.commit_attempts import (
     CommitAttempt,
     announce_attempt,
@@ -47,6 +41,7 @@ from hipslake.tables.iceberg.commit_attempts import (
     writes_of,
 )
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
+from hipslake.tables.iceberg.metadata_files import manifests_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
 from hipslake.tables.iceberg.stored_marks import PropertyChange
 from hipslake.versions.heartbeat import refuse_swept

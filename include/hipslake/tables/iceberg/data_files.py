@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, PrimitiveType
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
-from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
+from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile

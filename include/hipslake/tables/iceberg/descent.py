@@ -19,8 +19,8 @@ from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
 from hipslake.tables.iceberg.data_files import IcebergFile
+from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.snapshot_history import (
     WRITE_PROPERTY,
     History,

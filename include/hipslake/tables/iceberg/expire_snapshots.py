@@ -24,12 +24,8 @@ from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
-from hipslake.tables.iceberg.catalogs import (
-    CATALOG_FAILURES,
-    open_table,
-    unknown_outcome,
-    version_of,
-)
+from hipslake.tables.iceberg.catalog_answers import CATALOG_FAILURES, unknown_outcome
+from hipslake.tables.iceberg.catalogs import open_table
 from hipslake.tables.iceberg.commit import (
     FIRST_WAIT,
     LONGEST_WAIT,
@@ -38,6 +34,7 @@ from hipslake.tables.iceberg.commit import (
     without_client_retries,
 )
 from hipslake.tables.iceberg.commit_attempts import announce_attempt
+from hipslake.tables.iceberg.metadata_files import version_of
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,

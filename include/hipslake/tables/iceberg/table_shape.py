@@ -22,15 +22,9 @@ from hipslake.errors import ConflictError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
 from hipslake.tables.fitting import check_fields
-from hipslake.tables.iceberg.catalogs import (
-    check_writable,
-    find_table,
-    has_namespace,
-    open_table,
-    reaching,
-    unknown_outcome,
-    version_of,
-)
+from hipslake.tables.iceberg.catalog_answers import unknown_outcome
+from hipslake.tables.iceberg.catalogs import check_writable, find_table, has_namespace, open_table, reaching
+from hipslake.tables.iceberg.metadata_files import version_of
 from hipslake.tables.iceberg.schemas import iceberg_schema, missing_columns
 from hipslake.tables.iceberg.table_partitioning import check_partition, partition_spec, sort_order
 

@@ -25,10 +25,11 @@ from pyiceberg.table.snapshots import Snapshot
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.iceberg.catalogs import entries_of, manifests_of, open_table, version_of
+from hipslake.tables.iceberg.catalogs import open_table
 from hipslake.tables.iceberg.commit import commit_uuid, snapshots_of
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS, attempts_of, open_attempts, writes_of
 from hipslake.tables.iceberg.file_writer import data_location
+from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of, version_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
 from hipslake.versions.heartbeat import Heartbeat, StoreClock, claim_write, mark, stale_seconds
 from hipslake.versions.orphans import delete_temporary_files, is_dead
