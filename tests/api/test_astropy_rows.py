@@ -17,7 +17,7 @@ from astropy.time import Time, TimeDelta
 from astropy.utils.masked import Masked
 from hipslake.api.given_rows import rows_of
 from hipslake.api.run_interval import window_of_interval
-from hipslake.errors import InputError, SpecError
+from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,6 +170,30 @@ def test_times_and_masks_arrive_in_the_catalog(tmp_path: Path) -> None:
         datetime(2025, 11, 22, 23, 59, 23, tzinfo=UTC),
     ]
     assert found.read(["ra"], filters="seen > '2025-11-21T00:00:00Z'")["ra"].to_pylist() == [3.0]
+
+
+@pytest.mark.parametrize("unit", [u.rad, u.hourangle, u.arcmin, u.mas, u.deg])
+def test_positions_of_another_unit_than_the_spec_says_are_refused(tmp_path: Path, unit: Any) -> None:
+    degrees = [1.0, 2.0] * u.deg
+    table = QTable({"ra": degrees.to(unit), "dec": degrees.to(u.rad if unit is u.rad else u.deg)})
+
+    def ingest(**spec: Any) -> list[float]:
+        catalog = hipslake.ingest(table, spec=SPEC | spec, warehouse=tmp_path, spark=False)
+        ra = "ra_icrs" if "ra_icrs" in catalog.schema.names else "ra"
+        return sorted(np.round(catalog.read([ra])[ra].to_pylist(), 9).tolist())
+
+    if unit is u.deg:
+        assert ingest() == [1.0, 2.0]
+        with pytest.raises(SchemaMismatchError, match=r"'ra' says that its unit is 'deg', .*unit is rad"):
+            ingest(position={"ra": "ra", "dec": "dec", "unit": "rad"})
+        return
+    with pytest.raises(SchemaMismatchError, match=rf"'ra' says that its unit is '{unit}', .*unit is deg"):
+        ingest()
+    if unit is u.rad:
+        assert ingest(position={"ra": "ra", "dec": "dec", "unit": "rad"}) == [1.0, 2.0]
+    if unit is not u.mas:  # of which so many are no degrees
+        told = {name: {"unit": "deg"} for name in ("ra", "dec")}
+        assert ingest(columns=told, name="other") == np.round(table["ra"].value, 9).tolist()
 
 
 @given(st.floats(50_000, 61_000), st.floats(0.001, 400), st.sampled_from(SCALES))

@@ -86,7 +86,10 @@ def test_a_part_of_another_catalog_is_rows_too(tmp_path: Path, stars: pa.Table) 
 
 
 def test_what_is_no_data_is_refused(tmp_path: Path) -> None:
-    for data in (7, object(), {"ra": [1.0]}, [pa.table({"ra": [1.0]})], []):
+    rows = pa.table({"ra": [1.0], "dec": [2.0]})
+    batches = iter(rows.to_batches())
+    row, column = Table({"ra": [1.0]})[0], Table({"ra": [1.0]})["ra"]
+    for data in (7, object(), {"ra": [1.0]}, [rows], [], [None], batches, row, column, np.zeros((2, 2))):
         with pytest.raises(SpecError, match="data: "):
             hipslake.ingest(data, spec=SPEC, warehouse=tmp_path)
     assert not (tmp_path / "catalogs").exists()

@@ -67,8 +67,9 @@ def files_of(data: Any) -> tuple[str, ...] | None:
         return None
     if not data:
         raise SpecError("data: the list of files is empty; name one at least, or leave data out")
-    if other := next((each for each in data if not isinstance(each, str | os.PathLike)), None):
-        raise SpecError(f"data: a list names files, and this one holds a {type(other).__name__}")
+    others = [type(each).__name__ for each in data if not isinstance(each, str | os.PathLike)]
+    if others:
+        raise SpecError(f"data: a list names files, and this one holds a {others[0]}")
     return tuple(sorted({_absolute(each) for each in data}))
 
 
@@ -213,13 +214,14 @@ def pandas_rows(frame: Any) -> pa.Table:
 
 def _of_astropy(data: Any) -> Any:
     """A table of astropy, a table of a FITS file, or its records, as Arrow; anything else as it is."""
-    if hasattr(data, "colnames"):
-        from hipslake.api.astropy_rows import table_rows
-
-        return table_rows(data)
     from astropy.io import fits
+    from astropy.table import Table
 
+    from hipslake.api.astropy_rows import table_rows
     from hipslake.api.fits_records import record_rows
+
+    if isinstance(data, Table):
+        return table_rows(data)
 
     if isinstance(data, fits.FITS_rec):
         return record_rows(data)

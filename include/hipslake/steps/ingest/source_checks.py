@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hipslake.catalog.evolution import evolved_schema
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import as_described, check_columns, keyed_columns
+from hipslake.catalog.schema import as_described, check_columns, field_text, keyed_columns
 from hipslake.errors import EmptySourceError, ReservedColumnError, SchemaMismatchError
 from hipslake.sources import Source, check_names
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
@@ -23,6 +23,15 @@ from hipslake.specs.catalog_spec import CatalogSpec
 
 MOST_FILES = 64
 """Whose headers are read where nothing is wrong with them."""
+
+_ANGLES = {
+    **dict.fromkeys(("deg", "degree", "degrees", "°"), "deg"),
+    **dict.fromkeys(("rad", "radian", "radians"), "rad"),
+    **dict.fromkeys(("hourangle", "hour", "hours", "hr", "h"), "hours"),
+    **dict.fromkeys(("arcmin", "arcminute", "arcminutes"), "arcminutes"),
+    **dict.fromkeys(("arcsec", "arcsecond", "arcseconds", "mas", "uas", "marcsec", "uarcsec"), "arcseconds"),
+}
+"""Units of angles as files write them, and what each is of."""
 
 _NUMBERS = ("float64", "int64", "uint64", "padded")
 
@@ -50,23 +59,27 @@ def check_source(
     ------
     SchemaMismatchError, ReservedColumnError
         If a column that the spec names (position, `co_partitioned`, `index`, `position_from`, `columns`,
-        column groups) is missing or of no type for that, the files do not fit together or to the catalog, or
-        a column has a name that catalogs keep for themselves.
+        column groups) is missing or of no type for that, a position is of another unit than the spec says,
+        the files do not fit together or to the catalog, or a column has a name that catalogs keep for
+        themselves.
     SpecError
         If the spec was changed in a way that the files of the catalog do not follow.
     CorruptFileError
         If a file is damaged where its columns are described.
     """
+    is_new = standing is None
     if not isinstance(source, DescribedSource):
         standing = None  # which types columns have is known once all rows are read
     some, position = spread(files, MOST_FILES), (spec.position.ra, spec.position.dec)
     try:
-        _check(source.peek(some, position), spec, standing)
+        _check(source.peek(some, position), spec, standing, is_new=is_new)
     except EmptySourceError:
         return  # whether that is an error depends on what the run is for: the histogram step knows
     except (SchemaMismatchError, ReservedColumnError):
         if len(some) < len(files):
-            _check(source.peek(files, position), spec, standing)  # the others may have what these lack
+            _check(
+                source.peek(files, position), spec, standing, is_new=is_new
+            )  # the others may have what these lack
         elif standing is None or source.splits(files):  # without rows, nothing is added to a catalog
             raise
 
@@ -77,12 +90,42 @@ def spread(files: Sequence[SourceFile], most: int) -> list[SourceFile]:
     return [files[number] for number in at]
 
 
-def _check(peeked: pa.Schema, spec: CatalogSpec, standing: CatalogMetadata | None) -> None:
+def _check(peeked: pa.Schema, spec: CatalogSpec, standing: CatalogMetadata | None, *, is_new: bool) -> None:
     schema = as_described(spec, as_it_may_be(peeked, spec))
     check_names(schema, spec)
     check_columns(spec, schema)
+    if is_new:  # rows of earlier nights stand where the spec's unit places them
+        check_units(spec, schema)
     if standing is not None and standing.total_rows:
         evolved_schema(standing, spec, schema)
+
+
+def check_units(spec: CatalogSpec, schema: pa.Schema) -> None:
+    """Hold the units that position columns have against the one that a spec says; unknown ones pass.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+    schema : pyarrow.Schema
+        Of the source, with what the spec says of its columns.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A column is of another unit: its rows would lie elsewhere.
+    """
+    for key, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
+        told = field_text(schema.field(name), "unit") or ""
+        unit = _ANGLES.get(told.strip().casefold())
+        if unit is None or unit == spec.position.unit:
+            continue
+        mend = f"write position: {{unit: {unit}}}" if unit in ("deg", "rad") else "give it in degrees"
+        asked = spec.position.unit
+        raise SchemaMismatchError(
+            f"position.{key} of {spec.name}: column {name!r} says that its unit is {told!r}, and "
+            f"position.unit is {asked}; {mend}. If the column is wrong, say so: "
+            f"columns: {{{name}: {{unit: {asked}}}}}"
+        )
 
 
 def as_it_may_be(peeked: pa.Schema, spec: CatalogSpec) -> pa.Schema:
