@@ -52,6 +52,15 @@ def test_an_option_of_several_values_has_all_of_them(name: str, action: argparse
     assert found in ("(1) and (2)", ["1", "2"], [1.0, 2.0])
 
 
+@pytest.mark.parametrize("text", ["", "  "])
+def test_an_empty_filter_is_no_filter(command: Command, made_warehouse: Path, text: str) -> None:
+    """As of a variable of a shell that is not set: all rows are not what was asked for."""
+    for before in ([], ["--filter", "mag < 15"]):
+        answer = command("read", made_warehouse / "catalogs" / "survey", *before, "--filter", text, "--count")
+        assert (answer.code, answer.out) == (2, "")
+        assert "--filter: is empty; leave it out, or write a filter" in answer.err
+
+
 def test_columns_of_several_options_are_all_read(command: Command, made_warehouse: Path) -> None:
     place = made_warehouse / "catalogs" / "survey"
     several = command("read", place, "--columns", "id,ra", "--columns", "dec", "--limit", 2)

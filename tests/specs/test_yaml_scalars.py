@@ -27,7 +27,6 @@ TAGGED = [
     "!!binary aGVsbG8=",
     "!!python/none x",
     "!x y",
-    "=",
 ]
 KEYS = {
     "text": ["description", "attribution", "schedule", "position: {ra: ra, unit"],
@@ -102,6 +101,31 @@ def test_an_epoch_that_is_none(tmp_path: Path, value: str) -> None:
         SpecError, match=rf"position\.epoch: {value} is no epoch; write a Julian year, such as"
     ):
         load_yaml(tmp_path / "stars.yaml", CatalogSpec)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "bad_rows: {<<: {max_fraction: yes}}",
+            "4: bad_rows.max_fraction: a truth does not fit; write a number",
+        ),
+        ("<<: {highest_order: yes}", "1: highest_order: a truth does not fit; write a number"),
+        ("lowest_order: &x yes\nhighest_order: *x", "5: highest_order: yes does not fit; write a number"),
+        ("columns: {010: {unit: deg}}", "4: columns: the key 010 is an octal number to YAML"),
+        ("columns: {12:30: {unit: deg}}", "4: columns: the key 12:30 is a number of base 60 to YAML"),
+        (
+            "columns: {=: {unit: deg}}",
+            "4: columns: the key = has a meaning of its own to YAML; put it in quotes",
+        ),
+        ("description: =", "4: description: = has a meaning of its own to YAML; put it in quotes"),
+    ],
+)
+def test_what_is_merged_in_and_keys_are_told_too(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "stars.yaml").write_text(f"{SPEC}{text}\n")
+    with pytest.raises(SpecError) as told:
+        load_yaml(tmp_path / "stars.yaml", CatalogSpec)
+    assert f"{tmp_path}/stars.yaml:{message}" in str(told.value)
 
 
 def meant(text: str) -> float | None:

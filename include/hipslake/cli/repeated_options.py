@@ -32,6 +32,8 @@ class All(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
+        if not str(values).strip():
+            raise argparse.ArgumentError(self, "is empty; leave it out, or write a filter")
         before = getattr(namespace, self.dest)
         setattr(namespace, self.dest, values if before is None else f"({before}) and ({values})")
 

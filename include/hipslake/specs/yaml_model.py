@@ -59,10 +59,11 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
             told.append(f"{path}: there are more mistakes; mend these first")
         raise SpecError("\n".join(told)) from None
     if truths := list(_truths_as_numbers(data, found)):
-        told = [
-            f"{path}:{lines[place]}: {_dotted(place)}: {written[place]} does not fit; write a number"
-            for place in truths
-        ]
+        told = []
+        for place in truths:
+            shown = written.get(place, "a truth")  # which is not there where it is merged in
+            where = f"{path}:{_line_of(place, lines)}: {_dotted(place)}"
+            told.append(f"{where}: {shown} does not fit; write a number")
         raise SpecError("\n".join(told))
     return found, lines
 
@@ -131,6 +132,9 @@ def _mark(
                 f"{path}:{line}: {where}braces or brackets stand where a key should; put text that begins "
                 "with them in quotes"
             )
+        if problem := _misread(key):
+            where = f"{_dotted(place)}: " if place else ""
+            raise SpecError(f"{path}:{line}: {where}the key {problem}")
         if key.tag == "tag:yaml.org,2002:bool":  # YAML 1.1 takes the key `on` for a truth
             key.tag = "tag:yaml.org,2002:str"
         if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
@@ -144,6 +148,8 @@ def _mark(
 def _misread(node: yaml.Node) -> str | None:
     """What is wrong with a value that YAML reads in another way than it was meant."""
     kind = node.tag.removeprefix(_TAG)
+    if kind == "value" and isinstance(node, yaml.ScalarNode):
+        return f"{node.value} has a meaning of its own to YAML; put it in quotes"
     if kind not in _KINDS:
         tag = f"!!{kind}" if node.tag.startswith(_TAG) else node.tag
         return f"the tag {tag} has no place in a spec; write the value without it"
@@ -163,7 +169,7 @@ def _message(
     key = text.partition(": ")[0]
     if mistake.kind == "value_error" and (*place, key) in lines:  # a check of the whole model names the key
         place, text = (*place, key), text.removeprefix(f"{key}: ")
-    line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
+    line = _line_of(place, lines)
     if mistake.kind == "extra_forbidden":
         known = _keys_of(model, place[:-1])
         near = difflib.get_close_matches(str(place[-1]), known, n=1)
@@ -171,6 +177,11 @@ def _message(
         text = f"unknown key; {mend}"
     where = f"{_dotted(place)}: " if place else ""
     return line, f"{path}:{line}: {where}{text}"
+
+
+def _line_of(place: Place, lines: dict[Place, int]) -> int:
+    """The line of a place; of what is merged in from an alias, that of what it is in."""
+    return max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
 
 
 def _place(details: Mapping[str, Any], lines: dict[Place, int]) -> Place:
