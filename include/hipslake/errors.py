@@ -37,6 +37,10 @@ class FilterError(SpecError):
     """A filter is not understood, or its text names a column that there is not."""
 
 
+class ExpressionError(SpecError):
+    """The expression of a derived column is not understood."""
+
+
 class CubeError(SpecError):
     """A cube's spec breaks its own rules, or a query or an operation asks for what the cube does not have."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.specs.source_spec import _PLAIN_TYPES
+from hipslake.predicates.type_names import PLAIN_TYPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -192,7 +192,7 @@ def test_schema_is_known_without_reading_when_every_type_is_given(tmp_path: Path
     assert csv_source(tmp_path, types={"a": "int8"}).schema(reader.list_files()) is None
 
 
-@pytest.mark.parametrize("kind", [*_PLAIN_TYPES, "timestamp[ns]", "time32[s]", "time64[us]", "duration[ms]"])
+@pytest.mark.parametrize("kind", [*PLAIN_TYPES, "timestamp[ns]", "time32[s]", "time64[us]", "duration[ms]"])
 def test_every_type_that_specs_allow_can_be_read(tmp_path: Path, kind: str) -> None:
     found = csv_table(tmp_path, "a,b\n,1\n", types={"a": kind})
     assert found.column("a").to_pylist() == [None]

@@ -208,7 +208,7 @@ def test_spec_is_frozen() -> None:
 
 
 def test_plain_type_names_are_those_of_arrow() -> None:
-    from hipslake.specs.source_spec import _PLAIN_TYPES
+    from hipslake.predicates.type_names import PLAIN_TYPES
 
-    for name in _PLAIN_TYPES:
+    for name in PLAIN_TYPES:
         assert isinstance(pa.type_for_alias(name), pa.DataType)

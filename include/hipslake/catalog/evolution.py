@@ -57,7 +57,7 @@ def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Sche
             )
     fresh = [field for field in typed_columns(spec, schema) if field.name not in standing.names]
     fields += [field.with_nullable(True) for field in fresh]
-    evolved = pa.schema(fields)
+    evolved = pa.schema(fields, schema.metadata)
     check_distinct(evolved.names, f"catalog {spec.name} with the files of this run")
     _check_groups(metadata, spec, evolved)
     return evolved

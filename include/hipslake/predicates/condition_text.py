@@ -14,7 +14,8 @@ import pyarrow as pa
 from hipslake.errors import ConditionError, ConditionTypeError, FilterError
 from hipslake.predicates.binding import bound_compare, bound_list
 from hipslake.predicates.conditions import Conjunction
-from hipslake.predicates.filter_text import MAX_LENGTH, read_filter
+from hipslake.predicates.filter_text import read_filter
+from hipslake.predicates.filter_tokens import MAX_LENGTH
 from hipslake.predicates.old_conditions import parse_old_conditions
 from hipslake.predicates.predicate_tree import And, Compare, InList, Not, Or, Predicate
 

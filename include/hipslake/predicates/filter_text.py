@@ -5,18 +5,21 @@ A small language of its own, read by a recursive descent; nothing of the text is
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from hipslake.errors import FilterError
 from hipslake.predicates.binding import check_predicate
 from hipslake.predicates.domains import UnfitError
+from hipslake.predicates.filter_tokens import (
+    COMPARISONS,
+    Token,
+    TokenReader,
+    no_such_column,
+    token_pattern,
+)
 from hipslake.predicates.predicate_tree import (
-    KEYWORDS,
     TURNED,
     And,
     Compare,
@@ -34,20 +37,7 @@ from hipslake.predicates.predicate_tree import (
     TruthLiteral,
 )
 
-MAX_LENGTH = 10_000
-_MAX_DEPTH = 50
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))
-      | (?P<text>'(?:[^']|'')*')
-      | (?P<quoted>"(?:[^"]|"")+")
-      | (?P<word>[^\W\d]\w*)
-      | (?P<sign><=|>=|<>|!=|==|[=<>(),])
-    )""",
-    re.VERBOSE,
-)
-_OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_NAMES_IN_MESSAGE = 20
+_TOKEN = token_pattern("[-+]?", r"<=|>=|<>|!=|==|[=<>(),]")
 
 
 def parse_filter(text: str, schema: pa.Schema) -> Predicate:
@@ -91,68 +81,19 @@ def read_filter(text: str) -> Predicate:
     return _Parser(text, None).whole()
 
 
-class _Token(NamedTuple):
-    kind: str  # number, text, quoted, word, sign, end
-    text: str
-    place: int
-
-    @property
-    def keyword(self) -> str:
-        """What the token means to the grammar: a sign, or a word of it."""
-        if self.kind == "word" and self.text.lower() in KEYWORDS:
-            return self.text.lower()
-        return self.text if self.kind == "sign" else ""
-
-
-class _Parser:
+class _Parser(TokenReader):
     def __init__(self, text: str, schema: pa.Schema | None) -> None:
-        if len(text) > MAX_LENGTH:
-            raise FilterError(f"the filter has {len(text)} characters; at most {MAX_LENGTH} are read")
-        self._text, self._schema = text, schema
-        self._tokens = list(self._split())
-        self._at = 0
-        self._depth = 0
+        self._schema = schema
+        super().__init__(text, _TOKEN, "filter")
+
+    def _refused(self, said: str) -> FilterError:
+        return FilterError(said)
 
     def whole(self) -> Predicate:
         found = self._either()
         if self._next.kind != "end":
             raise self._error("'and', 'or' or the end")
         return found
-
-    def _split(self) -> list[_Token]:
-        found, place, end = [], 0, len(self._text.rstrip())
-        while place < end:
-            match = _TOKEN.match(self._text, place)
-            if match is None:
-                place = end - len(self._text[place:end].lstrip())
-                raise FilterError(
-                    f"filter {self._text!r}: {self._text[place]!r} at {place + 1} has no meaning here"
-                )
-            kind = str(match.lastgroup)
-            found.append(_Token(kind, match[kind], match.start(kind)))
-            place = match.end()
-        return [*found, _Token("end", "", end)]
-
-    @property
-    def _next(self) -> _Token:
-        return self._tokens[self._at]
-
-    def _take(self) -> _Token:
-        token = self._next
-        self._at += token.kind != "end"
-        return token
-
-    def _took(self, *keywords: str) -> bool:
-        """Take some words of the grammar if they come next."""
-        coming = [token.keyword for token in self._tokens[self._at : self._at + len(keywords)]]
-        if coming != list(keywords):
-            return False
-        self._at += len(keywords)
-        return True
-
-    def _need(self, keyword: str) -> None:
-        if not self._took(keyword):
-            raise self._error(repr(keyword))
 
     def _either(self) -> Predicate:
         return self._joined("or", self._both, Or)
@@ -167,12 +108,7 @@ class _Parser:
         return parts[0] if len(parts) == 1 else kind(tuple(parts))
 
     def _condition(self) -> Predicate:
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise FilterError(
-                f"the filter is nested more than {_MAX_DEPTH} deep; write it with fewer parentheses"
-            )
-        try:
+        with self._deeper():
             if self._took("not"):
                 return Not(self._condition())
             if self._took("("):
@@ -181,23 +117,21 @@ class _Parser:
                 return found
             start = self._next
             return self._fitting(self._test(), start)
-        finally:
-            self._depth -= 1
 
-    def _fitting(self, found: Predicate, start: _Token) -> Predicate:
+    def _fitting(self, found: Predicate, start: Token) -> Predicate:
         if self._schema is not None:
             try:
                 check_predicate(found, self._schema)
             except UnfitError as error:
-                raise FilterError(f"filter {self._text!r}: at {start.place + 1}: {error}") from None
+                raise self._wrong(f"at {self._stand(start.place)}: {error}") from None
         return found
 
     def _test(self) -> Predicate:
         column, literal = self._operand()
         sign = self._next.keyword
-        if sign in _OPERATORS:
+        if sign in COMPARISONS:
             self._take()
-            return self._comparison(column, literal, _OPERATORS[sign])
+            return self._comparison(column, literal, COMPARISONS[sign])
         if column is None:
             raise self._error("a comparison")
         for test, words in ((IsNull, "null"), (IsNan, "nan")):
@@ -243,7 +177,7 @@ class _Parser:
     def _operand(self) -> tuple[str | None, Literal | None]:
         """The name of a column, or a literal."""
         token = self._next
-        if token.kind == "quoted" or (token.kind == "word" and not token.keyword):
+        if token.is_name:
             self._take()
             return self._known(token), None
         return None, self._literal()
@@ -261,24 +195,12 @@ class _Parser:
         if token.kind == "number":
             return NumberLiteral(token.text)
         if token.kind == "text":
-            return TextLiteral(token.text[1:-1].replace("''", "'"))
+            return TextLiteral(token.value)
         if token.keyword in ("true", "false"):
             return TruthLiteral(token.keyword == "true")
         raise self._error("a column, a number or a 'text'", token)
 
-    def _known(self, token: _Token) -> str:
-        name = token.text[1:-1].replace('""', '"') if token.kind == "quoted" else token.text
-        if self._schema is None or name in self._schema.names:
-            return name
-        near = difflib.get_close_matches(name, self._schema.names, n=3)
-        names = sorted(self._schema.names)
-        listed = ", ".join(names[:_NAMES_IN_MESSAGE]) + (", ..." if len(names) > _NAMES_IN_MESSAGE else "")
-        raise FilterError(
-            f"filter {self._text!r}: there is no column {name!r}"
-            + (f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; the columns are {listed}")
-        )
-
-    def _error(self, expected: str, token: _Token | None = None) -> FilterError:
-        token = token or self._next
-        found = f"{token.text!r} at {token.place + 1}" if token.kind != "end" else "the end"
-        return FilterError(f"filter {self._text!r}: expected {expected}, found {found}")
+    def _known(self, token: Token) -> str:
+        if self._schema is not None and token.name not in self._schema.names:
+            raise self._wrong(no_such_column(token.name, self._schema.names))
+        return token.name

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from hipslake.sources.source_reader import Source
-from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.source_spec import CsvOptions, SourceSpec
 
 READERS = {
     "parquet": "hipslake.sources.parquet.ParquetSource",
@@ -23,4 +23,18 @@ def open_source(spec: SourceSpec) -> Source:
     """Return the reader of a source. Nothing is read, nor listed, yet."""
     module, _, name = READERS[spec.format].rpartition(".")
     reader: type[Source] = getattr(import_module(module), name)
-    return reader(spec)
+    if spec.columns is None:
+        return reader(spec)
+    from hipslake.sources.shaped_source import ShapedSource
+
+    return ShapedSource(reader(_with_types(spec)))
+
+
+def _with_types(spec: SourceSpec) -> SourceSpec:
+    """Have a CSV file's columns read as what they are cast to: a text is not taken for a number first."""
+    if spec.columns is None or not isinstance(spec.options, CsvOptions):
+        return spec
+    old = {new: old for old, new in spec.columns.rename.items()}
+    cast = {old.get(name, name): text for name, text in spec.columns.cast.items()}
+    options = spec.options.model_copy(update={"types": cast | spec.options.types})
+    return spec.model_copy(update={"options": options})

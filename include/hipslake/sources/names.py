@@ -29,8 +29,8 @@ def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
     reserved = {name.casefold() for name in kept}
     if taken := [name for name in schema.names if name.casefold() in reserved]:
         raise ReservedColumnError(
-            f"the source of {spec.name} has columns named {_listed(taken)}; "
-            f"a catalog keeps {_listed(kept)} for itself: rename or drop them in the source"
+            f"the source of {spec.name} has columns named {_listed(taken)}; a catalog keeps {_listed(kept)} "
+            f"for itself: write source: {{columns: {{drop: [{', '.join(taken)}]}}}}, or rename them there"
         )
     for role, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
         if name not in schema.names:

@@ -41,6 +41,18 @@ class Source(ABC):
         self.spec = spec
         self._options: Any = spec.options
 
+    @property
+    def tells_types(self) -> bool:
+        """Whether headers say of which types the columns are; else only all of the data do."""
+        return False
+
+    def shaping_lines(self, schema: pa.Schema) -> list[str]:
+        """Return what is made of the columns of the files, for people; nothing where none is changed.
+
+        `schema` is the unified one.
+        """
+        return []
+
     def listing(self) -> FileListing:
         """Return the files that match the spec's glob, sorted by URI, and what matches it and is not read.
 
@@ -199,6 +211,10 @@ class DescribedSource(Source, Generic[HeadT]):
     def __init__(self, spec: SourceSpec) -> None:
         super().__init__(spec)
         self._known: dict[SourceFile, HeadT] = {}
+
+    @property
+    def tells_types(self) -> bool:
+        return True
 
     @abstractmethod
     def read_head(self, file: SourceFile) -> HeadT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,28 +11,8 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
 from hipslake.specs.mistakes import shown_value
 from hipslake.specs.secrets import secret_in
+from hipslake.specs.source_columns import ArrowTypeText, SourceColumnsSpec
 from hipslake.specs.template import fill_template
-
-_PLAIN_TYPES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float32", "float64", "date32"),
-    *("string", "large_string", "binary", "large_binary"),
-)
-_TYPE_FORMS = (
-    re.compile("|".join(_PLAIN_TYPES)),
-    re.compile(r"timestamp\[(s|ms|us|ns)(, ?tz=[A-Za-z0-9_+:/-]+)?\]"),
-    re.compile(r"time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"),
-    re.compile(r"decimal128\(([1-9]|[12]\d|3[0-8]), ?\d{1,2}\)"),
-)
-
-
-def _check_type(text: str) -> str:
-    if not any(form.fullmatch(text) for form in _TYPE_FORMS):
-        raise ValueError(
-            f"{text!r} is no Arrow type; write {', '.join(_PLAIN_TYPES)}, "
-            "timestamp[us], timestamp[us, tz=UTC], time64[us], duration[us] or decimal128(10, 2)"
-        )
-    return text
 
 
 def _check_character(text: str) -> str:
@@ -54,7 +33,6 @@ def _check_number_or_name(given: Any) -> Any:
     return given
 
 
-ArrowTypeText = Annotated[str, AfterValidator(_check_type)]
 NumberOrName = Annotated[int | str, BeforeValidator(_check_number_or_name)]
 Compression = Literal["auto", "none", "gzip", "zstd"]
 """How source files are compressed; auto: by the ending of a file's name."""
@@ -147,6 +125,8 @@ class SourceSpec(Frozen):
     options: SourceOptions = None  # type: ignore[assignment]  # filled below: the defaults of the format
     # A column that some files lack: refuse the files, or fill it with nulls.
     missing_columns: Annotated[Literal["error", "null"], BeforeValidator(_null_of_yaml)] = "error"
+    # Which columns are taken, under which names, and what is derived; None: they are as the files have them.
+    columns: SourceColumnsSpec | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @model_validator(mode="before")
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,6 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.predicates.type_names import arrow_type
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.header import CsvHeader, read_header
@@ -33,26 +33,6 @@ from hipslake.specs.source_spec import CsvOptions, SourceSpec
 
 _PEEK_BYTES = 32 << 20  # of all files together
 _PEEK_BLOCK = 1 << 20
-
-_TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?tz=([^\]]+))?\]")
-_DECIMAL = re.compile(r"decimal128\((\d+), ?(\d+)\)")
-
-
-def arrow_type(text: str) -> pa.DataType:
-    """Return the type that a text names; `hipslake.specs.source_spec` has checked the text.
-
-    Examples
-    --------
-    >>> arrow_type("timestamp[us, tz=UTC]")
-    TimestampType(timestamp[us, tz=UTC])
-    >>> arrow_type("decimal128(10, 2)")
-    Decimal128Type(decimal128(10, 2))
-    """
-    if match := _TIMESTAMP.fullmatch(text):
-        return pa.timestamp(match[1], match[2])
-    if match := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(match[1]), int(match[2]))
-    return pa.type_for_alias(text)
 
 
 class CsvSource(TextSource):

@@ -165,7 +165,7 @@ def _places_in(inferred: pa.Schema, placer: Placer) -> pa.Schema | None:
         if not any(is_a(kind) for is_a in _NUMERIC):
             return None
         fields.append(pa.field(name, kind))
-    return pa.schema(fields)
+    return pa.schema(fields, inferred.metadata)
 
 
 def _examples(chunk: Chunk, spec: CatalogSpec, most: int) -> list[BadRow]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from hipslake.errors import PlanError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import plan_leaves
+from hipslake.sources import open_source
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanReport, PlanRequest, RowBytes
@@ -61,7 +62,8 @@ def run(request: PlanRequest) -> PlanReport:
         group.name: _leaves_per_order(table) for group, table in zip(spec.column_groups, tables, strict=True)
     }
     plan = pa.concat_tables(tables)
-    text = _text(spec, per_order, tables)
+    shaping = open_source(folder.run().source).shaping_lines(folder.schema())
+    text = _text(spec, per_order, tables) + "".join(f"{line}\n" for line in shaping)
     with phases("store"):
         write_table(folder.storage, RunFolder.PLAN, plan)
         folder.storage.write(RunFolder.PLAN_SUMMARY, text.encode())

@@ -18,7 +18,6 @@ from hipslake.errors import EmptySourceError, ReservedColumnError, SchemaMismatc
 from hipslake.sources import Source, check_names
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
 from hipslake.sources.source_file import SourceFile
-from hipslake.sources.source_reader import DescribedSource
 from hipslake.specs.catalog_spec import CatalogSpec
 
 MOST_FILES = 64
@@ -68,7 +67,7 @@ def check_source(
         If a file is damaged where its columns are described.
     """
     is_new = standing is None
-    if not isinstance(source, DescribedSource):
+    if not source.tells_types:
         standing = None  # which types columns have is known once all rows are read
     some, position = spread(files, MOST_FILES), (spec.position.ra, spec.position.dec)
     try:
