@@ -122,7 +122,7 @@ class Placer:
 
 def place(batch: pa.RecordBatch | pa.Table, position: PositionSpec) -> Placed:
     """Read the positions of a batch and check them."""
-    lon, lat = positions(batch.column(position.ra), batch.column(position.dec))
+    lon, lat = positions(batch.column(position.ra), batch.column(position.dec), unit=position.unit)
     reasons = check_positions(lon, lat, unit=position.unit)
     return Placed(lon, lat, reasons if reasons.any() else None)
 
@@ -194,7 +194,7 @@ def icrs_of(
     rows: pa.RecordBatch | pa.Table, position: PositionSpec
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """ICRS ra and dec, float64[n] each in degrees, of rows that lie on the sky."""
-    lon, lat = positions(rows.column(position.ra), rows.column(position.dec))
+    lon, lat = positions(rows.column(position.ra), rows.column(position.dec), unit=position.unit)
     return to_icrs_degrees(lon, lat, unit=position.unit, frame=position.frame)
 
 

@@ -14,6 +14,7 @@ from hipslake.joins.key_codes import key_kind
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
 from hipslake.specs.hips_spec import HipsSpec
+from hipslake.sphere.angle_columns import is_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROW_COLUMN = "_row"
@@ -33,8 +34,8 @@ def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
     """Whether the catalog adds `ra_icrs` and `dec_icrs`, float64 degrees.
 
     HATS readers take positions as ICRS degrees in a numeric column, so layout `hats` adds them where the
-    source has radians, another frame, or decimals. The schema may also be that of a column group: one that
-    lacks the position columns of the source has those that were added.
+    source has radians, hours, another frame, decimals, or texts. The schema may also be that of a column
+    group: one that lacks the position columns of the source has those that were added.
     """
     position = spec.position
     if spec.layout is not Layout.HATS:
@@ -42,9 +43,14 @@ def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
     if position.needs_icrs:
         return True
     return any(
-        source_schema.get_field_index(name) < 0 or pa.types.is_decimal(source_schema.field(name).type)
+        source_schema.get_field_index(name) < 0 or not _is_plain_number(source_schema.field(name).type)
         for name in (position.ra, position.dec)
     )
+
+
+def _is_plain_number(kind: pa.DataType) -> bool:
+    """Whether HATS readers take a column of a type for degrees: decimals and texts they do not."""
+    return not (pa.types.is_decimal(kind) or is_text(kind))
 
 
 def added_positions(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, str] | None:

@@ -71,8 +71,9 @@ class RegionCut:
         """
         kept = self.cover.certain.hold(h29)
         doubtful = ~kept
-        lon, lat = positions(ra.filter(pa.array(doubtful)), dec.filter(pa.array(doubtful)))
-        place = to_icrs_degrees(lon, lat, unit=self.position.unit, frame=self.position.frame)
+        some, unit = pa.array(doubtful), self.position.unit
+        lon, lat = positions(ra.filter(some), dec.filter(some), unit=unit)
+        place = to_icrs_degrees(lon, lat, unit=unit, frame=self.position.frame)
         kept[doubtful] = self.region.contains(*place)
         return kept
 

@@ -7,7 +7,8 @@ import difflib
 import pyarrow as pa
 
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
-from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Layout, PositionSpec
+from hipslake.sphere.angle_columns import is_text
 
 RESERVED = ("_healpix_29", "_row", "Norder", "Npix", "Dir")
 REJECT_COLUMNS = ("_reject_reason", "_reject_file", "_reject_row")
@@ -22,7 +23,7 @@ def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
     ReservedColumnError
         When columns have reserved names (in any case), stand twice, or differ only by case.
     SchemaMismatchError
-        When a position column is missing or is not numeric.
+        When a position column is missing, or holds neither numbers nor texts of angles.
     """
     check_distinct(schema.names, f"the source of {spec.name}")
     kept = RESERVED + (REJECT_COLUMNS if spec.bad_rows.policy == "quarantine" else ())
@@ -65,15 +66,24 @@ def _check_numeric(role: str, field: pa.Field, spec: CatalogSpec) -> None:
     kind = field.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return
+    if is_text(kind) and spec.layout is Layout.HATS and takes_texts(spec.position):
+        return
     mend = "name a column of numbers"
     if spec.source.format == "csv" and pa.types.is_string(kind):
         mend = (
             "some or all of its values are no numbers; "
             f"write source.options.types: {{{field.name}: float64}} to be told the first such line"
         )
+    if is_text(kind) and spec.layout is Layout.HATS and spec.position.unit == "deg":
+        mend += "; if it holds texts such as 05:34:31.9 or 05h34m31.9s, write position: {unit: hour}"
     raise SchemaMismatchError(
         f"position.{role} of {spec.name}: column {field.name!r} has type {kind}; {mend}"
     )
+
+
+def takes_texts(position: PositionSpec) -> bool:
+    """Whether position columns may hold sexagesimal texts: where those of right ascensions are hours."""
+    return position.unit == "hour"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

@@ -19,6 +19,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import ByteCount, Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
+from hipslake.sphere.coordinates import PositionUnit
 
 MAX_ORDER = 29
 # The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.
@@ -78,7 +79,7 @@ class PositionSpec(Frozen):
 
     ra: str = Field(min_length=1)  # right ascension, or the longitude of the frame
     dec: str = Field(min_length=1)  # declination, or the latitude of the frame
-    unit: Literal["deg", "rad"] = "deg"
+    unit: PositionUnit = "deg"  # hour: ra is in hours, dec in degrees
     frame: Annotated[Literal["icrs", "galactic", "fk5"], BeforeValidator(_lower)] = "icrs"
     epoch: JulianYear | None = None  # of the positions, e.g. 2016.0 or J2016
 
@@ -86,6 +87,12 @@ class PositionSpec(Frozen):
     def needs_icrs(self) -> bool:
         """Whether the source columns themselves are not yet ICRS degrees."""
         return self.unit != "deg" or self.frame != "icrs"
+
+    @model_validator(mode="after")
+    def _hours_are_of_right_ascension(self) -> PositionSpec:
+        if self.unit == "hour" and self.frame == "galactic":
+            raise ValueError("unit: hour is of a right ascension; galactic longitudes are in degrees")
+        return self
 
     @model_validator(mode="after")
     def _two_columns(self) -> PositionSpec:

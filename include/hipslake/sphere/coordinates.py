@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from hipslake.sphere.angle_columns import angles_of, is_text
+
+PositionUnit = Literal["deg", "rad", "hour"]
+"""Of both coordinates; with hours, latitudes are in degrees."""
 
 REASONS: tuple[str, ...] = (
     "ok",
@@ -32,24 +37,28 @@ def _in_radians(degrees: float) -> float:
 _LIMITS = {
     "deg": _Limits(90.0, -360.0, 720.0),
     "rad": _Limits(_in_radians(90.0), _in_radians(-360.0), _in_radians(720.0)),
+    "hour": _Limits(90.0, -24.0, 48.0),
 }
 
 
 def positions(
-    lon: pa.Array | pa.ChunkedArray, lat: pa.Array | pa.ChunkedArray
+    lon: pa.Array | pa.ChunkedArray, lat: pa.Array | pa.ChunkedArray, *, unit: PositionUnit = "deg"
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The position columns as float64; null becomes NaN. Numbers of any type, decimals too.
+    """The position columns as float64; null becomes NaN. Numbers of any type, decimals too, or texts.
 
     Parameters
     ----------
-    lon, lat : pyarrow arrays of n numbers
+    lon, lat : pyarrow arrays of n numbers, or of sexagesimal texts
+    unit : {"deg", "rad", "hour"}
+        Of longitudes in texts: hours, or else degrees.
 
     Returns
     -------
     lon, lat : float64[n]
         Views where the columns are float64 without nulls.
     """
-    return _as_float64(lon), _as_float64(lat)
+    values = angles_of(lon, "hour" if unit == "hour" else "deg") if is_text(lon.type) else _as_float64(lon)
+    return values, angles_of(lat, "deg") if is_text(lat.type) else _as_float64(lat)
 
 
 def _as_float64(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
@@ -61,14 +70,16 @@ def _as_float64(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
     return values
 
 
-def check_positions(lon: NDArray[np.float64], lat: NDArray[np.float64], *, unit: str) -> NDArray[np.uint8]:
+def check_positions(
+    lon: NDArray[np.float64], lat: NDArray[np.float64], *, unit: PositionUnit
+) -> NDArray[np.uint8]:
     """Say which positions are not on the sky.
 
     Parameters
     ----------
     lon, lat : float64[n]
-    unit : {"deg", "rad"}
-        Of both; limits are those of `REASONS` in this unit. In radians they are rounded to single precision,
+    unit : {"deg", "rad", "hour"}
+        Limits are those of `REASONS` in this unit. In radians they are rounded to single precision,
         which lies outside of them, so that the pole of a float32 column is on the sky.
 
     Returns
@@ -99,14 +110,14 @@ def _all_on_the_sky(lon: NDArray[np.float64], lat: NDArray[np.float64], limits: 
 
 
 def to_icrs_degrees(
-    lon: NDArray[np.float64], lat: NDArray[np.float64], *, unit: str, frame: str
+    lon: NDArray[np.float64], lat: NDArray[np.float64], *, unit: PositionUnit, frame: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """ICRS right ascension and declination.
 
     Parameters
     ----------
     lon, lat : float64[n]
-    unit : {"deg", "rad"}
+    unit : {"deg", "rad", "hour"}
     frame : {"icrs", "galactic", "fk5"}
         fk5 is at equinox J2000.
 
@@ -117,6 +128,8 @@ def to_icrs_degrees(
     """
     if unit == "rad":  # of single precision, a pole lies past 90 degrees
         lon, lat = np.degrees(lon), np.clip(np.degrees(lat), -90.0, 90.0)
+    if unit == "hour":
+        lon = lon * 15.0
     if frame == "icrs":
         return lon, lat
     from astropy import units

@@ -15,7 +15,7 @@ from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest, row_text
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.specs.base import Frozen
-from hipslake.sphere.coordinates import REASONS, check_positions, positions, to_icrs_degrees
+from hipslake.sphere.coordinates import REASONS, PositionUnit, check_positions, positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, order29
 
 # Pixels of order 29 are 1.2e-7 degrees wide. Within this of a pixel's border, the sines of another
@@ -31,7 +31,7 @@ class RowRules(Frozen):
     outside: bool = False  # whether the rows lie outside of the pixel: those of a margin do
     ra: str = ""  # position columns; "" where the group stores none
     dec: str = ""
-    unit: Literal["deg", "rad"] = "deg"
+    unit: PositionUnit = "deg"
     frame: Literal["icrs", "galactic", "fk5"] = "icrs"
     icrs_ra: str = ""  # columns of ICRS degrees, where they were added
     icrs_dec: str = ""
@@ -163,7 +163,7 @@ class RowChecks:
 
     def _positions(self, batch: pa.RecordBatch, h29: NDArray[np.int64]) -> None:
         rules = self._rules
-        lon, lat = positions(batch.column(rules.ra), batch.column(rules.dec))
+        lon, lat = positions(batch.column(rules.ra), batch.column(rules.dec), unit=rules.unit)
         codes = check_positions(lon, lat, unit=rules.unit)
         good = codes == 0
         if not good.all():

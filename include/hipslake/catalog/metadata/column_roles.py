@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
+from hipslake.sphere.coordinates import PositionUnit
 
 
 class Position(Frozen):
@@ -14,7 +15,7 @@ class Position(Frozen):
 
     ra: str
     dec: str
-    unit: Literal["deg", "rad"]
+    unit: PositionUnit = Field(description="of both coordinates; with hours, dec is in degrees")
     frame: Literal["icrs", "galactic", "fk5"]
     epoch: float | None = Field(default=None, description="Julian year of the positions")
     icrs_ra: str | None = None

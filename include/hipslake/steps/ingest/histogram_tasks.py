@@ -15,8 +15,10 @@ from hipslake.catalog.schema import schema_of_text, schema_text
 from hipslake.engine.model import Counter
 from hipslake.sources import Source, Split
 from hipslake.sources.csv.inference import held_types
+from hipslake.sources.names import takes_texts
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.sphere.angle_columns import is_text
 from hipslake.sphere.pixels import coarsen
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
 from hipslake.steps.ingest.split_rows import Chunk, chunks
@@ -162,7 +164,8 @@ def _places_in(inferred: pa.Schema, placer: Placer) -> pa.Schema | None:
         held = held_types(inferred.field(name)) if name in inferred.names else None
         if held is not None:
             kind = next((_NUMBERS[name] for name in _NUMBERS if name in held), kind)
-        if not any(is_a(kind) for is_a in _NUMERIC):
+        as_text = is_text(kind) and takes_texts(position)
+        if not (as_text or any(is_a(kind) for is_a in _NUMERIC)):
             return None
         fields.append(pa.field(name, kind))
     return pa.schema(fields, inferred.metadata)
@@ -176,12 +179,19 @@ def _examples(chunk: Chunk, spec: CatalogSpec, most: int) -> list[BadRow]:
         BadRow(
             row=chunk.first + at,
             reason=int(reasons[at]),
-            lon=repr(float(chunk.placed.lon[at])),
-            lat=repr(float(chunk.placed.lat[at])),
+            lon=_shown(chunk, spec.position.ra, chunk.placed.lon, at),
+            lat=_shown(chunk, spec.position.dec, chunk.placed.lat, at),
             id=_id_of(chunk, spec, at) if reasons[at] >= NULL_OBJECT else "",
         )
         for at in np.flatnonzero(reasons)[:most].tolist()
     ]
+
+
+def _shown(chunk: Chunk, column: str, values: NDArray[np.float64], at: int) -> str:
+    """A coordinate as the source has it."""
+    if is_text(chunk.rows.schema.field(column).type):
+        return repr(chunk.rows.column(column)[at].as_py())
+    return repr(float(values[at]))
 
 
 def _id_of(chunk: Chunk, spec: CatalogSpec, at: int) -> str:

@@ -7,6 +7,7 @@ finds: nothing is refused here that it would take.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hipslake.sources import Source, check_names
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.sphere.coordinates import PositionUnit
 
 MOST_FILES = 64
 """Whose headers are read where nothing is wrong with them."""
@@ -26,7 +28,7 @@ MOST_FILES = 64
 _ANGLES = {
     **dict.fromkeys(("deg", "degree", "degrees", "°"), "deg"),
     **dict.fromkeys(("rad", "radian", "radians"), "rad"),
-    **dict.fromkeys(("hourangle", "hour", "hours", "hr", "h"), "hours"),
+    **dict.fromkeys(("hourangle", "hour", "hours", "hr", "h"), "hour"),
     **dict.fromkeys(("arcmin", "arcminute", "arcminutes"), "arcminutes"),
     **dict.fromkeys(("arcsec", "arcsecond", "arcseconds", "mas", "uas", "marcsec", "uarcsec"), "arcseconds"),
 }
@@ -116,10 +118,11 @@ def check_units(spec: CatalogSpec, schema: pa.Schema) -> None:
     for key, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
         told = field_text(schema.field(name), "unit") or ""
         unit = _ANGLES.get(told.strip().casefold())
-        if unit is None or unit == spec.position.unit:
+        asked = "deg" if key == "dec" and spec.position.unit == "hour" else spec.position.unit
+        if unit is None or unit == asked:
             continue
-        mend = f"write position: {{unit: {unit}}}" if unit in ("deg", "rad") else "give it in degrees"
-        asked = spec.position.unit
+        units = ("deg", "rad") if key == "dec" else get_args(PositionUnit)
+        mend = f"write position: {{unit: {unit}}}" if unit in units else "give it in degrees"
         raise SchemaMismatchError(
             f"position.{key} of {spec.name}: column {name!r} says that its unit is {told!r}, and "
             f"position.unit is {asked}; {mend}. If the column is wrong, say so: "
