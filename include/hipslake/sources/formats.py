@@ -23,11 +23,16 @@ def open_source(spec: SourceSpec) -> Source:
     """Return the reader of a source. Nothing is read, nor listed, yet."""
     module, _, name = READERS[spec.format].rpartition(".")
     reader: type[Source] = getattr(import_module(module), name)
-    if spec.columns is None:
-        return reader(spec)
-    from hipslake.sources.shaped_source import ShapedSource
+    found = reader(_with_types(spec))
+    if spec.folders:
+        from hipslake.sources.hive_folders import FolderSource
 
-    return ShapedSource(reader(_with_types(spec)))
+        found = FolderSource(found)
+    if spec.columns is not None:
+        from hipslake.sources.shaped_source import ShapedSource
+
+        found = ShapedSource(found)
+    return found
 
 
 def _with_types(spec: SourceSpec) -> SourceSpec:
@@ -36,5 +41,6 @@ def _with_types(spec: SourceSpec) -> SourceSpec:
         return spec
     old = {new: old for old, new in spec.columns.rename.items()}
     cast = {old.get(name, name): text for name, text in spec.columns.cast.items()}
+    cast = {name: text for name, text in cast.items() if name not in (spec.folders or ())}
     options = spec.options.model_copy(update={"types": cast | spec.options.types})
     return spec.model_copy(update={"options": options})

@@ -31,6 +31,7 @@ from hipslake.sources.source_file import (
     most_bytes,
 )
 from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource
+from hipslake.sources.voparquet import described_by_votable
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
@@ -201,6 +202,7 @@ class ParquetSource(DescribedSource[ParquetHead]):
             unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
             schema = with_int96_as(parquet.schema_arrow, metadata, unit)
+            schema = described_by_votable(schema.with_metadata(metadata.metadata), file)
             return ParquetHead(
                 pa.schema([_without_field_id(field) for field in schema]),
                 tuple(group.num_rows for group in groups),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.errors import ExpressionError
 from hipslake.predicates.expression_text import parse_expression
@@ -24,6 +25,25 @@ def _check_expression(text: str) -> str:
 
 ArrowTypeText = Annotated[str, AfterValidator(check_type_name)]
 _ExpressionText = Annotated[str, AfterValidator(_check_expression)]
+
+
+def _typed_folders(given: Any) -> Any:
+    names = [given] if isinstance(given, str) else given
+    return dict.fromkeys(names, "auto") if isinstance(names, list | tuple) and _are_names(names) else given
+
+
+def _are_names(given: Iterable[Any]) -> bool:
+    return all(isinstance(name, str) for name in given)
+
+
+def _check_folder_type(text: str) -> str:
+    return text if text in ("auto", "hex") else check_type_name(text)
+
+
+FolderColumns = Annotated[
+    dict[Column, Annotated[str, AfterValidator(_check_folder_type)]], BeforeValidator(_typed_folders)
+]
+"""Columns in the names of folders with their types: `auto`, `hex` (of an integer), or one of Arrow."""
 
 
 class SourceColumnsSpec(Frozen):

@@ -11,7 +11,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
 from hipslake.specs.mistakes import shown_value
 from hipslake.specs.secrets import secret_in
-from hipslake.specs.source_columns import ArrowTypeText, SourceColumnsSpec
+from hipslake.specs.source_columns import ArrowTypeText, FolderColumns, SourceColumnsSpec
 from hipslake.specs.template import fill_template
 
 
@@ -107,6 +107,8 @@ class EcsvOptions(Frozen):
 
     format: Literal["ecsv"] = Field(default="ecsv", exclude=True, repr=False)
     newlines_in_values: bool = False  # quoted values may hold line ends; such a file is read by one task
+    # Texts that stand for null; the standard has the empty one alone, and the files of Gaia write "null".
+    null_values: tuple[str, ...] = Field(default=("",), exclude_if=lambda given: given == ("",))
     compression: Compression = "auto"
 
 
@@ -125,6 +127,8 @@ class SourceSpec(Frozen):
     options: SourceOptions = None  # type: ignore[assignment]  # filled below: the defaults of the format
     # A column that some files lack: refuse the files, or fill it with nulls.
     missing_columns: Annotated[Literal["error", "null"], BeforeValidator(_null_of_yaml)] = "error"
+    # Columns that stand in the names of folders, `band=r/`, with their types; a list of names finds these.
+    folders: FolderColumns | None = Field(default=None, exclude_if=lambda given: given is None)
     # Which columns are taken, under which names, and what is derived; None: they are as the files have them.
     columns: SourceColumnsSpec | None = Field(default=None, exclude_if=lambda given: given is None)
 

@@ -56,13 +56,17 @@ class EcsvHeader(NamedTuple):
     json: frozenset[str]
 
 
-def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> EcsvHeader | None:
+def read_ecsv_header(
+    text: BinaryIO, uri: str, *, newlines_in_values: bool, null_values: tuple[str, ...] = ("",)
+) -> EcsvHeader | None:
     """Read the header of a file; None when the file is empty.
 
     Parameters
     ----------
     text
         The uncompressed file, at its beginning.
+    null_values
+        Texts that stand for null, in quotes too.
 
     Raises
     ------
@@ -79,7 +83,7 @@ def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> E
     document = _header_document(lines, uri)
     options = CsvOptions(
         delimiter=document.get("delimiter", " "),
-        null_values=("",),
+        null_values=null_values,
         quoted_nulls=True,
         skip_rows=len(lines),
         newlines_in_values=newlines_in_values,

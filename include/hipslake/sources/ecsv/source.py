@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,8 @@ from hipslake.specs.source_spec import EcsvOptions
 _NO_ARRAYS = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException)
 _MENDS = Mends(
     counts="mend the line, or set source.options.newlines_in_values: true if values hold line ends",
-    values="mend the line, or the datatype in the file's header",
+    values="mend the line, add the text to source.options.null_values if it stands for null, or mend the "
+    "datatype in the file's header",
 )
 
 
@@ -121,15 +122,21 @@ class EcsvSource(TextSource, DescribedSource[Columns]):
     def quote_of_lines(self) -> bytes | None:
         return b'"' if self._options.newlines_in_values else None
 
+    def _header(self, text: BinaryIO, uri: str) -> EcsvHeader | None:
+        options = self._options
+        return read_ecsv_header(
+            text, uri, newlines_in_values=options.newlines_in_values, null_values=options.null_values
+        )
+
     def read_head(self, file: SourceFile) -> Columns:
         with explained(file), self.opened(file) as text:
-            header = read_ecsv_header(text, file.uri, newlines_in_values=self._options.newlines_in_values)
+            header = self._header(text, file.uri)
         return Columns(pa.schema([]) if header is None else header.schema)
 
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         file = split.file
         with explained(file), self.opened(file) as text:
-            header = read_ecsv_header(text, file.uri, newlines_in_values=self._options.newlines_in_values)
+            header = self._header(text, file.uri)
             if header is None:
                 return
             parser = CsvParser(

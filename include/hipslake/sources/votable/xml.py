@@ -33,6 +33,8 @@ class VotableParser:
         Its number, counted from 0 through the file, or its ID or name; None: the first one.
     file
         That is read.
+    with_rows
+        Whether its rows are read, too; else its fields alone.
 
     Attributes
     ----------
@@ -44,11 +46,12 @@ class VotableParser:
         Cells of the rows met, of TABLEDATA; the caller empties the list.
     """
 
-    def __init__(self, table: int | str | None, file: SourceFile) -> None:
+    def __init__(self, table: int | str | None, file: SourceFile, *, with_rows: bool = True) -> None:
         self.fields: tuple[VotableField, ...] | None = None
         self.serialization: Serialization | Literal[""] = ""
         self.rows: list[list[str]] = []
         self._asked, self._uri = 0 if table is None else table, file.uri
+        self._with_rows = with_rows
         self._passed: list[str] = []  # names of the tables before
         self._bytes = 0  # that were read
         self._began = 0  # where what is being read began: the file, the table, or a row of it
@@ -208,13 +211,14 @@ class VotableParser:
                 self._null = attributes["null"]
             case "DATA":
                 self.fields = tuple(self._found)
-                self._enter("header")
+                self._passed_depth = self._depth
+                self._enter("header" if self._with_rows else "passed rows")
             case "TABLEDATA":
                 self.serialization = name
                 self._enter("rows")
             case "BINARY" | "BINARY2":
                 self.serialization = name
-            case "FITS" | "PARQUET":
+            case "FITS" | "PARQUET" if self._with_rows:
                 raise InputError(f"{self._uri}: rows within {name} are not read; write them as TABLEDATA")
             case "STREAM":
                 if "href" in attributes or attributes.get("encoding", "base64") != "base64":

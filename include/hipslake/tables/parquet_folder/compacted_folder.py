@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.errors import InputError, SpecError
+from hipslake.sources.hive_folders import folder_values
 from hipslake.sources.links import refuse_links_out
 from hipslake.sources.table_formats import check_plain_folder
 from hipslake.storage.addresses import is_below
@@ -185,7 +185,7 @@ class ParquetFolder:
 
     @cached_property
     def partition_values(self) -> pa.Table:
-        found = [dict(_hive_fields(path)) for path in self._footers]
+        found = [dict(folder_values(path)) for path in self._footers]
         names = list(dict.fromkeys(name for values in found for name in values))
         return pa.table({name: _typed([values.get(name) for values in found]) for name in names})
 
@@ -337,13 +337,6 @@ def _mark_of(footer: FileFooter) -> ClusterMark | None:
 def _is_hidden(part: str) -> bool:
     """Whether readers pass over a file or folder; `_healpix_5=12` is a partition, as Spark takes it."""
     return part[0] == "." or (part[0] == "_" and "=" not in part)
-
-
-def _hive_fields(path: str) -> Iterator[tuple[str, str | None]]:
-    for part in path.split("/")[:-1]:
-        name, equals, value = part.partition("=")
-        if equals:
-            yield unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
 
 
 def _typed(values: list[str | None]) -> pa.Array:
