@@ -224,3 +224,22 @@ def test_a_stream_that_ends_early_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.ecsv.zst").write_bytes(content[:-4])
     with pytest.raises(CorruptFileError, match=r"a\.ecsv\.zst is truncated or damaged, or no zstd file"):
         read(ecsv_source(tmp_path))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_ucds_are_read_where_astropy_writes_them(tmp_path: Path, ordered: bool) -> None:
+    table = Table({"ra": [1.5], "mag": [2.5]})
+    table["ra"].unit, table["ra"].meta["ucd"] = "deg", "pos.eq.ra;meta.main"
+    table.write(tmp_path / "a.ecsv")
+    if not ordered:
+        text = (tmp_path / "a.ecsv").read_text()
+        assert "!!omap" in text
+        (tmp_path / "a.ecsv").write_text(
+            text.replace("meta: !!omap\n#   - {ucd: pos.eq.ra;meta.main}", "ucd: pos.eq.ra;meta.main")
+        )
+        assert "!!omap" not in (tmp_path / "a.ecsv").read_text()
+    found = source("ecsv", str(tmp_path / "*.ecsv"))
+    schema = found.schema(found.list_files())
+    assert schema is not None
+    assert schema.field("ra").metadata == {b"unit": b"deg", b"ucd": b"pos.eq.ra;meta.main"}
+    assert schema.field("mag").metadata is None

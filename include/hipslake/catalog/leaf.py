@@ -1,8 +1,9 @@
 """Leaf files: how a partition is encoded as Parquet, and how its footer is read back.
 
 Every common reader takes them as they are: DELTA_BINARY_PACKED for the sorted index, dictionaries for what
-repeats, pages of 128 KiB with an index. The HATS libraries since 0.11 also write floats as BYTE_STREAM_SPLIT;
-the spec can ask for it, but by default they are plain: Spark's vectorized reader knows no such encoding.
+repeats, pages of 128 KiB with an index. Where columns are described, a VOTable in the footer says how. The
+HATS libraries since 0.11 also write floats as BYTE_STREAM_SPLIT; the spec can ask for it, but by default they
+are plain: Spark's vectorized reader knows no such encoding.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.schema import ROW_IDENTITY
+from hipslake.catalog.schema import HEALPIX_COLUMN, ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN, ROW_IDENTITY
 from hipslake.errors import CatalogFormatError
+from hipslake.exports.parquet_votable import FooterVotable
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog_spec import ParquetSpec
 
@@ -26,6 +28,15 @@ PAGE_BYTES = 128 * 1024
 LEVELS = {"zstd": 3, "gzip": 6}  # where the spec names none; zstd 3 has most of the gain of 15, far faster
 
 _FLOATS = ("FLOAT", "DOUBLE")
+_ADDED = {
+    HEALPIX_COLUMN: {"ucd": "pos.healpix", "description": "HEALPix pixel of order 29, NESTED, ICRS"},
+    ROW_COLUMN: {"ucd": "meta.record", "description": "identifies the row"},
+    ICRS_COLUMNS[0]: {"ucd": "pos.eq.ra;meta.main"},
+    ICRS_COLUMNS[1]: {"ucd": "pos.eq.dec;meta.main"},
+    OBJECT_COLUMNS[0]: {"ucd": "pos.eq.ra"},
+    OBJECT_COLUMNS[1]: {"ucd": "pos.eq.dec"},
+}
+"""What a footer says of the columns that a catalog adds."""
 _BUFFER_BYTES = 64 * 1024  # of a column chunk, when one row of it is read
 
 
@@ -39,7 +50,7 @@ def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
     schema : pyarrow.Schema
         The group's schema, from `group_schema`.
     """
-    leaves = _leaf_columns(schema)  # Parquet counts and names the leaves of nested columns
+    leaves = leaf_columns(schema)  # Parquet counts and names the leaves of nested columns
     encodings = {path: parquet.floats.upper() for path, physical in leaves if physical in _FLOATS}
     encodings |= {path: "DELTA_BINARY_PACKED" for path, _ in leaves if path in ROW_IDENTITY}
     paths = [path for path, _ in leaves]
@@ -77,15 +88,29 @@ def encode_leaf(row_groups: Iterable[pa.Table], schema: pa.Schema, options: dict
         There is no row: empty leaves are not written.
     """
     sink = pa.BufferOutputStream()
-    rows = 0
+    rows, votable = 0, footer_votable(schema)
     with pq.ParquetWriter(sink, schema, **options) as writer:
         for table in row_groups:
             if table.num_rows:
                 rows += table.num_rows
-                writer.write_table(_one_chunk(table, schema), row_group_size=table.num_rows)
+                written = _one_chunk(table, schema)
+                votable.add(written)
+                writer.write_table(written, row_group_size=table.num_rows)
+        writer.add_key_value_metadata(votable.entries())
     if not rows:
         raise ValueError("a leaf without rows is not written")
     return sink.getvalue()
+
+
+def footer_votable(schema: pa.Schema) -> FooterVotable:
+    """The VOTable in the footer of a leaf file, of its columns; there is none where nobody describes any.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of a column group.
+    """
+    return FooterVotable(schema, _ADDED)
 
 
 def read_footer(storage: Storage, path: str, size: int | None = None) -> pq.FileMetaData:
@@ -129,7 +154,7 @@ def _damage_named(storage: Storage, path: str) -> Iterator[None]:
         ) from error
 
 
-def _leaf_columns(schema: pa.Schema) -> list[tuple[str, str]]:
+def leaf_columns(schema: pa.Schema) -> list[tuple[str, str]]:
     """Path and physical type of every Parquet leaf column, as pyarrow itself lays them out."""
     sink = pa.BufferOutputStream()
     pq.ParquetWriter(sink, schema).close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from hipslake.errors import CatalogFormatError, FilterError, ReservedColumnError
 from hipslake.joins.key_codes import key_kind
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
+from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.sphere.angle_columns import is_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -145,26 +146,39 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     return pa.schema(added + body + tail)
 
 
-def as_described(spec: CatalogSpec, source_schema: pa.Schema) -> pa.Schema:
-    """The schema of the source with what the spec says of its columns: unit, description, UCD.
+def as_described(
+    spec: CatalogSpec, source_schema: pa.Schema, felis: Mapping[str, ColumnDescription] | None = None
+) -> pa.Schema:
+    """The schema of the source with what is said of its columns: unit, description, UCD.
 
-    What it does not say of a column stays as the files have it.
+    What the spec does not say of a column is as its Felis schema has it, and else as the files do.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+    source_schema : pyarrow.Schema
+    felis : mapping of str to ColumnDescription, optional
+        What the Felis schema says that the spec names, also of columns that the source lacks.
 
     Raises
     ------
     SchemaMismatchError
-        The source lacks a column that is described.
+        The source lacks a column that the spec describes, or all that the Felis schema does.
     """
-    if not spec.columns:
-        return source_schema
     _require(spec.columns, source_schema, f"spec {spec.name!r}, columns")
+    if felis and not any(field.name in felis for field in source_schema):
+        assert spec.felis is not None, "who names no schema has nothing of it"
+        raise SchemaMismatchError(
+            f"spec {spec.name!r}, felis: table {spec.felis.table!r} describes none of the columns of the "
+            f"source, which are {', '.join(source_schema.names)}; name the table that does"
+        )
     fields = []
     for field in source_schema:
-        said = spec.columns.get(field.name)
-        if said is not None:
-            told = {key.encode(): text.encode() for key, text in said.metadata.items()}
-            field = field.with_metadata({**(field.metadata or {}), **told})
-        fields.append(field)
+        told = dict(field.metadata or {})
+        for said in ((felis or {}).get(field.name), spec.columns.get(field.name)):
+            if said is not None:
+                told |= {key.encode(): text.encode() for key, text in said.metadata.items()}
+        fields.append(field.with_metadata(told) if told != (field.metadata or {}) else field)
     return pa.schema(fields, source_schema.metadata)
 
 
@@ -195,9 +209,9 @@ def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.S
     Raises
     ------
     SchemaMismatchError
-        A column group, the position, `co_partitioned`, `index`, `position_from` or `hips` names a column
-        that the source lacks, or one that cannot be what is asked of it; or no group stores the position
-        columns, so that nobody could check where the rows lie.
+        A column group, the position, `co_partitioned`, `index`, `position_from`, `hats` or `hips` names a
+        column that the source lacks, or one that cannot be what is asked of it; or no group stores the
+        position columns, so that nobody could check where the rows lie.
     FilterError
         That of `hips` is not understood.
     ReservedColumnError
@@ -214,14 +228,16 @@ def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.S
             f"spec {spec.name!r}: no column group stores both position columns {position[0]!r} and "
             f"{position[1]!r}; name them in one group"
         )
-    stored = {name for schema in schemas.values() for name in schema.names}
+    fields = {each.name: each for each in chain(*schemas.values())}
     for key, columns in keyed_columns(spec).items():
-        if lost := [column for column in columns if column not in stored]:
+        if lost := [column for column in columns if column not in fields]:
             raise SchemaMismatchError(
                 f"spec {spec.name!r}, {key}: no column group stores {', '.join(lost)}; name it in one"
             )
+    if spec.hats is not None:
+        for key in ("hats_cols_default", "hats_cols_survey_id"):
+            _require(getattr(spec.hats, key), pa.schema(fields.values()), f"spec {spec.name!r}, hats.{key}")
     if spec.hips is not None:
-        fields = {each.name: each for each in chain(*schemas.values())}
         _check_shown(spec.hips, pa.schema(fields.values()), spec)
     return schemas
 

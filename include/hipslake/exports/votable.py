@@ -6,10 +6,8 @@ of the columns' metadata. An empty cell is null; of texts, VOTable cannot tell i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import BinaryIO
-from xml.sax.saxutils import escape, quoteattr
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +17,9 @@ from hipslake.errors import SchemaMismatchError
 from hipslake.exports.hexadecimal import hexadecimal, is_bytes
 from hipslake.exports.moment_texts import moment_texts
 from hipslake.exports.provenance import Provenance
+from hipslake.exports.votable_columns import NAMESPACE, DescribedColumn, escaped, field_elements, quoted
 from hipslake.exports.votable_types import TEXT, DeclaredField, declared_field
 
-NAMESPACE = "http://www.ivoa.net/xml/VOTable/v1.3"
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 _NO_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 _NO_NUMBERS = (("nan", "NaN"), ("inf", "+Inf"), ("-+Inf", "-Inf"))  # as Arrow writes them, as VOTable does
 
@@ -88,36 +85,24 @@ class VotableTables:
             f'<VOTABLE version="1.4" xmlns="{NAMESPACE}">\n<RESOURCE type="results">\n',
             '<INFO name="QUERY_STATUS" value="OK"/>\n',
             *(
-                f"<INFO name={_quoted(name)} value={_quoted(text)}/>\n"
+                f"<INFO name={quoted(name)} value={quoted(text)}/>\n"
                 for name, text in origin.fields().items()
             ),
-            f"<TABLE name={_quoted(origin.catalog)}>\n",
+            f"<TABLE name={quoted(origin.catalog)}>\n",
         ]
         if origin.description:
-            parts.append(f"<DESCRIPTION>{escape(_xml(origin.description))}</DESCRIPTION>\n")
-        identifiers = _identifiers(schema.names)
-        for number, field in enumerate(schema):
-            declared = self._field(field)
-            assert declared is not None, f"{field} was checked"
-            said = {
-                key.decode(): value.decode("utf-8", "replace")
-                for key, value in (field.metadata or {}).items()
-            }
-            attributes = {
-                "ID": identifiers[number],
-                "name": field.name,
-                "datatype": declared.datatype,
-                "arraysize": declared.arraysize,
-                "xtype": declared.xtype,
-                "unit": said.get("unit") or declared.unit,
-                "ucd": self._ucds.get(field.name, said.get("ucd")),
-            }
-            written = "".join(f" {key}={_quoted(value)}" for key, value in attributes.items() if value)
-            told = said.get("description")
-            inside = f"<DESCRIPTION>{escape(_xml(told))}</DESCRIPTION>" if told else ""
-            parts.append(f"<FIELD{written}>{inside}</FIELD>\n")
+            parts.append(f"<DESCRIPTION>{escaped(origin.description)}</DESCRIPTION>\n")
+        parts += field_elements(self._described(field) for field in schema)
         parts.append("<DATA><TABLEDATA>\n")
         return "".join(parts)
+
+    def _described(self, field: pa.Field) -> DescribedColumn:
+        """A column with the UCD that is asked for, and how it is declared."""
+        declared = self._field(field)
+        assert declared is not None, f"{field} was checked"
+        if (ucd := self._ucds.get(field.name)) is not None:
+            field = field.with_metadata({**(field.metadata or {}), b"ucd": ucd.encode()})
+        return DescribedColumn(field, declared)
 
     def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> bytes:
         cells: list[pa.Array | str] = ["<TR>"]
@@ -130,27 +115,13 @@ class VotableTables:
         return b"".join(line.encode() for line in lines.to_pylist())
 
 
-def _identifiers(names: list[str]) -> list[str]:
-    """The IDs of columns: their names, which astropy takes from there, where XML has them as such."""
-    given = set(names)
-    found = []
-    for number, name in enumerate(names):
-        identifier = name
-        if not _IDENTIFIER.fullmatch(name):
-            identifier = f"col{number}"
-            while identifier in given:
-                identifier += "_"
-        found.append(identifier)
-    return found
-
-
 def votable_error(message: str) -> bytes:
     """A VOTable that tells of an error, as Simple Cone Search 1.03 and DALI 1.1 have it."""
-    text = _quoted(message)
+    text = quoted(message)
     return (
         "<?xml version='1.0' encoding='UTF-8'?>\n"
         f'<VOTABLE version="1.4" xmlns="{NAMESPACE}">\n<RESOURCE type="results">\n'
-        f'<INFO name="QUERY_STATUS" value="ERROR">{escape(_xml(message))}</INFO>\n'
+        f'<INFO name="QUERY_STATUS" value="ERROR">{escaped(message)}</INFO>\n'
         f'<INFO ID="Error" name="Error" value={text}/>\n'
         "</RESOURCE>\n</VOTABLE>\n"
     ).encode()
@@ -200,15 +171,3 @@ def _listed(column: pa.Array, name: str) -> pa.Array:
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
     texts = pc.binary_join(pa.LargeListArray.from_arrays(offsets, values), pa.scalar(" ", pa.large_string()))
     return pc.if_else(pc.is_null(column), pa.scalar(None, pa.large_string()), texts)
-
-
-def _xml(text: str) -> str:
-    """A text without what XML cannot hold."""
-    return "".join(
-        sign if sign in "\t\n\r" or (sign >= " " and sign not in "\ufffe\uffff") else "\ufffd"
-        for sign in text
-    )
-
-
-def _quoted(text: str) -> str:
-    return quoteattr(_xml(text).encode("utf-8", "replace").decode())

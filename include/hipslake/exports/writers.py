@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from hipslake.errors import NotWritableError, SchemaMismatchError
 from hipslake.exports.fits import FitsTables
 from hipslake.exports.hexadecimal import hexadecimal, is_bytes
+from hipslake.exports.parquet_votable import FooterVotable
 from hipslake.exports.provenance import Provenance, TableWriter
 from hipslake.exports.votable import VotableTables
 from hipslake.specs.export_formats import ExportFormat
@@ -25,7 +26,8 @@ _ROW_GROUP_BYTES = 128 << 20
 class ParquetTables:
     """Writes Parquet, zstd, with types, units and descriptions as they are in the catalog.
 
-    The origin is in the file's key-value metadata, as `hipslake.<name>`.
+    The origin is in the file's key-value metadata, as `hipslake.<name>`; beside it stands a VOTable of the
+    columns, where these are described.
     """
 
     def check(self, schema: pa.Schema) -> None:
@@ -33,11 +35,14 @@ class ParquetTables:
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         entries = {f"hipslake.{name}": text for name, text in origin.fields().items()}
+        votable = FooterVotable(schema)
         rows = 0
         with pq.ParquetWriter(file, schema.with_metadata(entries), compression="zstd") as writer:
             for table in gathered(tables, _ROW_GROUP_BYTES, ROW_GROUP_ROWS):
                 writer.write_table(table.replace_schema_metadata(entries), row_group_size=ROW_GROUP_ROWS)
+                votable.add(table)
                 rows += table.num_rows
+            writer.add_key_value_metadata(votable.entries())
         return rows
 
 

@@ -11,6 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeated
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.epochs import JulianYear
+from hipslake.specs.felis_spec import FelisSpec
+from hipslake.specs.hats_spec import FINEST_MAP_ORDER, LIST_DELIMITERS, HatsSpec
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron
@@ -171,7 +173,7 @@ class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
     of_no_outcome = frozenset({"schedule", "compact", "vacuum", "hips", "spark_above_bytes"})
-    counted_if_said = frozenset({"columns"})
+    counted_if_said = frozenset({"columns", "felis", "hats"})
 
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
@@ -186,6 +188,8 @@ class CatalogSpec(NamedSpec):
     co_partitioned: tuple[str, ...] = ()  # columns whose equal values lie in one pixel; it is verified
     index: tuple[str, ...] = ()  # columns whose values are looked up
     columns: dict[Column, ColumnDescription] = Field(default={})  # what the files do not say, or say wrongly
+    felis: FelisSpec | None = None  # what a schema says of columns; `columns` goes before it
+    hats: HatsSpec | None = None  # layout hats: further properties; None: none
     margin: MarginSpec = MarginSpec()
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
@@ -291,6 +295,29 @@ class CatalogSpec(NamedSpec):
             raise ValueError(
                 f"column_groups: {', '.join(taken)} has the name of an index; give the group another "
                 "name, one that does not begin with 'index'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _hats_fits(self) -> CatalogSpec:
+        if self.hats is None:
+            return self
+        if self.layout is not Layout.HATS:
+            raise ValueError(
+                f"hats: layout {self.layout} has no HATS files; leave it out, or take layout hats"
+            )
+        place = (self.position.ra, self.position.dec)
+        odd = [name for name in place if set(name) & set(LIST_DELIMITERS)]
+        if odd and self.hats.hats_cols_default and not self.position.needs_icrs:
+            raise ValueError(
+                f"hats.hats_cols_default: position column {', '.join(map(repr, odd))} would have to be among "
+                "them, and cannot stand in a list of HATS; rename it in the source, or leave the list out"
+            )
+        finest = min(FINEST_MAP_ORDER, max(self.mapping_order, self.lowest_order))
+        if finer := [str(order) for order in self.hats.hats_skymap_alt_orders if order > finest]:
+            raise ValueError(
+                f"hats.hats_skymap_alt_orders: {', '.join(finer)} is finer than the map of the catalog; take "
+                f"orders up to {finest}"
             )
         return self
 

@@ -23,7 +23,8 @@ def _check_line(text: str) -> str:
     return text
 
 
-def _check_ucd(text: str) -> str:
+def check_ucd(text: str) -> str:
+    """Give a UCD back; raise `ValueError` where a text is none."""
     if not _UCD.fullmatch(text):
         raise ValueError(f"{text!r} is no UCD; write it as phot.mag;em.opt.G")
     return text
@@ -40,7 +41,7 @@ class ColumnDescription(Frozen):
 
     unit: Annotated[str, AfterValidator(_check_line)] | None = None  # e.g. mas/yr; values are not converted
     description: Annotated[str, AfterValidator(_check_description)] | None = None
-    ucd: Annotated[str, AfterValidator(_check_ucd)] | None = None  # UCD1+, e.g. pos.eq.ra;meta.main
+    ucd: Annotated[str, AfterValidator(check_ucd)] | None = None  # UCD1+, e.g. pos.eq.ra;meta.main
 
     @model_validator(mode="after")
     def _says_something(self) -> ColumnDescription:

@@ -12,6 +12,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec
 from hipslake.specs.epochs import JulianYear
+from hipslake.specs.hats_spec import HatsSpec
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.mistakes import shown_value
@@ -67,6 +68,7 @@ class JoinSpec(NamedSpec):
     """One join of two catalogs: what a user writes in `include/specs/joins/<name>.yaml`."""
 
     of_no_outcome = frozenset({"schedule", "vacuum", "hips"})
+    counted_if_said = frozenset({"hats"})
 
     left: SideSpec
     right: SideSpec
@@ -75,6 +77,7 @@ class JoinSpec(NamedSpec):
     parquet: ParquetSpec = ParquetSpec()
     margin: MarginSpec = MarginSpec()  # of the outcome, so that it can be the right side of another match
     index: tuple[str, ...] = ()  # columns of the outcome whose values are looked up
+    hats: HatsSpec | None = None  # properties of the outcome; None: none
     vacuum: VacuumSpec = VacuumSpec()
     hips: HipsSpec | None = None  # of the outcome; None: made by hand, as the form says
     schedule: Following = None  # None: when one of the two catalogs has a new version

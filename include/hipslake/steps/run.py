@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 import pyarrow as pa
-from pydantic import AwareDatetime, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError
 
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import SpecError, StepError
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.signing import signed, verified
 from hipslake.storage.addresses import is_below, is_same_address
@@ -74,6 +75,7 @@ class FrozenRun(FrozenStart):
     window: Window = Window()
     objects: FrozenObjects | None = None  # what the rows are placed by, where the spec has `position_from`
     wait_minutes: float = 60.0  # how long the sensor waits for the files
+    felis: dict[str, ColumnDescription] = Field(default={})  # what the Felis schema says of columns
     association: Association | None = None  # of a cross-match that is to be one
     force: bool = False  # build a version even if the input is what the newest version was made of
 

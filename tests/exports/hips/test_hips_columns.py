@@ -13,11 +13,11 @@ from astropy.io import votable
 from hipslake.exports.hips.hips_files import (
     HipsProperties,
     columns_file,
-    coverage_file,
     hips_list,
     properties_text,
     view_of,
 )
+from hipslake.exports.moc_encoding import moc_fits
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import Pixel
 from mocpy import MOC
@@ -101,7 +101,7 @@ def test_properties_are_a_line_each() -> None:
 def test_the_coverage_is_what_mocpy_reads(order: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(order)
     pixels = np.unique(rng.integers(0, 12 << (2 * order), 40))
-    data = coverage_file(Intervals.of((order, int(each)) for each in pixels), order)
+    data = moc_fits(Intervals.of((order, int(each)) for each in pixels), order)
     (tmp_path / "Moc.fits").write_bytes(data)
     moc = MOC.load(tmp_path / "Moc.fits", format="fits")
     assert moc.max_order == order

@@ -48,7 +48,7 @@ def test_a_store_has_a_list_and_no_link(bucket: str, tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as killed:
         killed.setattr(hips_run.NewFolder, "give_up", lambda self: None)
-        killed.setattr(hips_run, "coverage_file", dies)
+        killed.setattr(hips_run, "moc_fits", dies)
         with pytest.raises(KeyboardInterrupt):
             run(asked(warehouse, "killed"))
     (left,) = set(folders(output)) - {first.output.rpartition("/")[2]}

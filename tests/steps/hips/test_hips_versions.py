@@ -95,17 +95,17 @@ def test_so_many_versions_stay(warehouse: Path, output: Path, spec_file: Path, t
 def test_a_run_that_failed_leaves_nothing_and_its_retry_makes_it_anew(
     warehouse: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    coverage = hips_run.coverage_file
+    coverage = hips_run.moc_fits
 
     def broken(*given: Any) -> bytes:
         raise ConnectionError("gone")
 
-    monkeypatch.setattr(hips_run, "coverage_file", broken)
+    monkeypatch.setattr(hips_run, "moc_fits", broken)
     with pytest.raises(ConnectionError, match="gone"):
         run(asked(warehouse))
     assert [path for path in output.rglob("*") if path.is_file()] == []
     assert not Storage.at(asked(warehouse).run_uri).list("hips")
-    monkeypatch.setattr(hips_run, "coverage_file", coverage)
+    monkeypatch.setattr(hips_run, "moc_fits", coverage)
     report = run(asked(warehouse))
     assert len(read_hips(Path(report.output)).rows) == 3000
 

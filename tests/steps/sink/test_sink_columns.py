@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.sources.reading import source as open_files
+from tests.steps.nights import Survey
 from tests.steps.sinks import Lake
 
 TABLE = pa.table({"id": [1, 2], "mag": [1.5, 2.5], "seen": ["2026-11-20", "2026-11-21"], "tags": [[1], [2]]})
@@ -76,6 +77,27 @@ def test_the_listing_of_a_run_refuses_and_the_table_is_not_made(lake: Lake, tmp_
     )
     with pytest.raises(SchemaMismatchError, match="no column 'nope'"):
         lake.run_files()
+    assert not list(tmp_path.rglob("*.metadata.json"))
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "message"),
+    [
+        ("key: [nope]\nmode: upsert", SchemaMismatchError, "key: the rows have no column 'nope'"),
+        ("key: [mag]\nmode: upsert", SpecError, "key: column 'mag' is of type double"),
+        ("partition: ['day(mag)']", SpecError, "day"),
+        ("sort: [nope]", SchemaMismatchError, "sort: the rows have no column 'nope'"),
+        ("partition: ['healpix[2]', 'bucket[4](nope)']", SchemaMismatchError, "partition: .* 'nope'"),
+    ],
+)
+def test_columns_of_a_catalog_are_looked_at_when_the_run_begins(
+    tmp_path: Path, more: str, error: type[Exception], message: str
+) -> None:
+    Survey(tmp_path).night(0)
+    lake = Lake(tmp_path)
+    lake.write_spec(f"source: {{catalog: stars, rows: increment}}\n{more}\n")
+    with pytest.raises(error, match=message):
+        lake.resolve()
     assert not list(tmp_path.rglob("*.metadata.json"))
 
 

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind
+from hipslake.catalog.hats.partition_statistics import STATISTICS_FILE
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf, total_of
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.storage.folder import Storage
 
-_THUMBNAIL = "data_thumbnail.parquet"  # HATS keeps it beside the dataset
+_BESIDE = ("data_thumbnail.parquet", STATISTICS_FILE)  # HATS keeps them beside the dataset
 
 
 def group_problems(
@@ -184,4 +185,4 @@ def _is_data(path: str) -> bool:
     if any(part.startswith(("_", ".")) for part in [*folders, name]):
         return False
     in_a_pixel = any(part.startswith("Norder=") for part in folders)
-    return in_a_pixel or (name.endswith(".parquet") and name != _THUMBNAIL)
+    return in_a_pixel or (name.endswith(".parquet") and name not in _BESIDE)

@@ -18,7 +18,9 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
+from hipslake.catalog.hats.partition_statistics import STATISTICS_FILE
 from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.hats.properties import told_to_hats
 from hipslake.catalog.hats.view_files import extension_path
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
@@ -35,6 +37,7 @@ from hipslake.versions.log_files import CURRENT, head, is_signed, version_path
 _FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
 _OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")
 _OF_GROUPS = ("point_map.fits", "skymap.fits", "data_thumbnail.parquet")
+_COVERAGE = ("moc.fits", "moc.json")  # trees of older libraries have none
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND"
 
@@ -68,7 +71,8 @@ def hats_problems(
     if not is_margin and group.name != metadata.groups[0].name:
         needed.append(extension_path(write, group.name))
     listing = HATS.view_file(write, group.name, CHECKSUMS)
-    files = _read(storage, [*needed, footers, listing])
+    others = [] if is_margin else [HATS.view_file(write, group.name, name) for name in _further(metadata)]
+    files = _read(storage, [*needed, *others, footers, listing])
     if needed[0] not in files and (listing not in files or _is_not_shown_yet(storage, metadata)):
         return  # never built, or not to its end: nobody is led there
     checks: dict[str, Check] = {
@@ -80,9 +84,21 @@ def hats_problems(
         "point_map.fits": lambda data: _map(data, group.rows),
         "skymap.fits": lambda data: _map(data, group.rows),
         _FOOTERS: lambda data: _footers(data, partitions),
+        **dict.fromkeys(_further(metadata), _no_problem),
     }
     placed = {HATS.view_file(write, group.name, name): check for name, check in checks.items()}
     yield from _problems(files, needed, listing, placed, expected=_has_lists(storage, metadata))
+
+
+def _further(metadata: CatalogMetadata) -> list[str]:
+    """Names of files that a group may have, which their checksums say all of."""
+    told = told_to_hats(metadata)
+    maps = [f"skymap.{order}.fits" for order in told.hats_skymap_alt_orders]
+    return [*_COVERAGE, *maps, *([STATISTICS_FILE] if told.per_partition_statistics else [])]
+
+
+def _no_problem(data: bytes) -> str:
+    return ""
 
 
 def hats_index_problems(storage: Storage, index: Index) -> Iterator[Problem]:

@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipslake.errors import CatalogFormatError
+from hipslake.specs.hats_spec import FINEST_MAP_ORDER
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixels import MAX_ORDER
 
-MAP_ORDER = 8  # 14 arcmin; readers unfold the map to one value per pixel, which at order 10 takes 100 MB
+MAP_ORDER = FINEST_MAP_ORDER
+"""Readers unfold the map to one value per pixel, which at order 10 takes 100 MB."""
 
 
 class PointMap(NamedTuple):
@@ -91,6 +95,17 @@ class PointMap(NamedTuple):
             np.add.at(counts, found.npix >> (2 * (found.order - order)), weight * found.rows)
         occupied = np.flatnonzero(counts)
         return PointMap(order, occupied, counts[occupied])
+
+    @property
+    def covered(self) -> Intervals:
+        """The occupied pixels, at order 29."""
+        shift = 2 * (MAX_ORDER - self.order)
+        return Intervals.union(self.npix << shift, (self.npix + 1) << shift)
+
+    def coarser(self, order: int) -> PointMap:
+        """The map at another order, which is not finer."""
+        full = np.full(len(self.npix), self.order)
+        return PointMap.from_cells(full, self.npix, self.rows, highest_order=order)
 
     @property
     def pixels(self) -> int:

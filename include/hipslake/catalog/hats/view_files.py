@@ -8,6 +8,7 @@ own terms (an extension).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,21 +16,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checksums import CHECKSUMS, checksum_list, checksum_of
+from hipslake.catalog.hats.partition_statistics import (
+    MOST_CHUNKS,
+    STATISTICS_FILE,
+    LeafFooter,
+    statistics_file,
+)
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import (
     extension_properties,
     group_properties,
     index_properties,
+    map_orders,
     margin_properties,
+    told_to_hats,
 )
 from hipslake.catalog.layouts import HATS, index_root
-from hipslake.catalog.leaf import encode_leaf, read_first_row, read_footer, write_options
+from hipslake.catalog.leaf import encode_leaf, footer_votable, read_first_row, read_footer, write_options
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.errors import VerificationError
+from hipslake.exports.moc_encoding import moc_fits, moc_json
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads
+
+log = logging.getLogger(__name__)
 
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
@@ -43,10 +55,11 @@ def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, po
     A second call writes the same bytes.
 
     The files are `hats.properties` and its copy `properties`, `partition_info.csv`, `point_map.fits` and its
-    copy `skymap.fits`, `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
-    `dataset/_common_metadata`, and `dataset/_metadata` unless it would be larger than `MAX_FOOTER_BYTES` or a
-    file is older than a column; for a group that is not the primary also the extension file that joins it to
-    the primary by `_row`; and `SHA256SUMS`, the checksums of all these.
+    copy `skymap.fits`, `moc.fits` and `moc.json` (the pixels that these cover), `data_thumbnail.parquet` (the
+    first rows of leaves spread evenly along the curve), `dataset/_common_metadata`, and `dataset/_metadata`
+    unless it would be larger than `MAX_FOOTER_BYTES` or a file is older than a column; where the spec asks
+    for them, maps of other orders and `per_partition_statistics.parquet`; for a group that is not the primary
+    also the extension file that joins it to the primary by `_row`; and `SHA256SUMS`, the checksums of all.
 
     Parameters
     ----------
@@ -69,7 +82,15 @@ def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, po
     partitions = metadata.partitions(group, storage)
     fits = point_map.to_fits()
     files = {"point_map.fits": fits, "skymap.fits": fits}
+    files |= {
+        f"skymap.{order}.fits": point_map.coarser(order).to_fits()
+        for order in map_orders(metadata, point_map)
+    }
+    covered = point_map.covered, point_map.order
+    files |= {"moc.fits": moc_fits(*covered), "moc.json": moc_json(*covered)}
     footers, first_rows = _read_leaves(storage, schema, partitions, THUMBNAIL_ROWS)
+    if told_to_hats(metadata).per_partition_statistics:
+        files |= _statistics(storage, schema, partitions)
     files |= {"data_thumbnail.parquet": _thumbnail(described, schema, first_rows)}
     properties = group_properties(metadata, described, point_map)
     files |= _dataset_files(schema, partitions, footers, properties)
@@ -192,7 +213,8 @@ def _partition_info(partitions: pa.Table) -> bytes:
 
 def _empty_footer(schema: pa.Schema) -> pq.FileMetaData:
     sink = pa.BufferOutputStream()
-    pq.ParquetWriter(sink, schema, version="2.6").close()
+    with pq.ParquetWriter(sink, schema, version="2.6") as writer:
+        writer.add_key_value_metadata(footer_votable(schema).entries())
     return pq.read_metadata(pa.BufferReader(sink.getvalue()))
 
 
@@ -204,6 +226,30 @@ def _footer_file(footer: pq.FileMetaData) -> bytes:
     sink = pa.BufferOutputStream()
     footer.write_metadata_file(sink)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _statistics(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> dict[str, bytes]:
+    """The statistics of all leaf files, breadth-first, unless there are too many."""
+    ordered = partitions.take(pa.array(_breadth_first(partitions)))
+    order, npix, paths = (ordered[name].to_pylist() for name in ("order", "npix", "path"))
+    footers = in_threads(storage, lambda path: read_footer(storage, path), paths)
+    leaves: list[LeafFooter] = []
+    chunks = 0
+    for at, footer in enumerate(footers):
+        leaves.append(LeafFooter(order[at], npix[at], footer))
+        chunks += footer.num_row_groups * footer.num_columns
+        if chunks > MOST_CHUNKS:
+            log.warning(
+                "%s is left out: there are more than %d columns of row groups.", STATISTICS_FILE, MOST_CHUNKS
+            )
+            return {}
+    return {STATISTICS_FILE: statistics_file(leaves, schema)}
+
+
+def _joined_bytes(footer: pq.FileMetaData) -> int:
+    """What a footer adds to one of all files: its own entries stand there once."""
+    entries = footer.metadata or {}
+    return int(footer.serialized_size) - sum(len(key) + len(value) for key, value in entries.items())
 
 
 def _read_leaves(
@@ -228,7 +274,7 @@ def _read_leaves(
         Of leaves spread evenly along the curve.
     """
     paths, counts = partitions["path"].to_pylist(), partitions["rows"].to_pylist()
-    size = read_footer(storage, paths[0]).serialized_size * len(paths) if paths else 0
+    size = _joined_bytes(read_footer(storage, paths[0])) * len(paths) if paths else 0
     together = _empty_footer(schema) if size <= MAX_FOOTER_BYTES else None
     chosen = set(np.linspace(0, len(paths) - 1, min(sampled, len(paths))).round().astype(int).tolist())
 

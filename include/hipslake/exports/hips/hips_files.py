@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 
 from hipslake.exports.votable_types import DeclaredField, declared_field
 from hipslake.library_version import __version__
-from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import MAX_ORDER, centers29
 
 PROPERTIES = "properties"
@@ -173,25 +170,6 @@ def view_of(start: NDArray[np.int64], stop: NDArray[np.int64]) -> tuple[float, f
     widest = float(np.degrees(np.sqrt(4 * np.pi / 12 * (stop - start).max() / 4.0**MAX_ORDER)))
     center = np.degrees(np.arctan2(mean[1], mean[0])) % 360, np.degrees(np.arcsin(np.clip(mean[2], -1, 1)))
     return float(center[0]), float(center[1]), min(_WIDEST_VIEW, 2 * apart + 2 * widest)
-
-
-def coverage_file(pixels: Intervals, order: int) -> bytes:
-    """A MOC as FITS.
-
-    Parameters
-    ----------
-    pixels : Intervals
-        Whole pixels of the order.
-    order : int
-    """
-    from mocpy import MOC
-
-    ranges = np.stack([pixels.start, pixels.stop], axis=1).astype(np.uint64)
-    moc = MOC.from_depth29_ranges(order, ranges)
-    with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
-        path = Path(folder, COVERAGE)
-        moc.save(path, format="fits")
-        return path.read_bytes()
 
 
 def columns_file(schema: pa.Schema, position: Sequence[str], title: str, description: str) -> bytes:

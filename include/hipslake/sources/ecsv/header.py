@@ -138,9 +138,17 @@ def _header_document(lines: list[bytes], uri: str) -> dict[str, Any]:
 
 
 def _field(column: dict[str, Any], uri: str) -> pa.Field:
-    name, given = str(column["name"]), (column.get(key) for key in ("unit", "description"))
+    name, given = str(column["name"]), (column.get("unit"), column.get("description"), _ucd(column))
     kind = _type(str(column["datatype"]), column.get("subtype"), f"{uri}: column {name!r}")
     return described_field(name, kind, *("" if text is None else str(text) for text in given))
+
+
+def _ucd(column: dict[str, Any]) -> object:
+    """The UCD of a column, which astropy writes within `meta`: a mapping, or an `!!omap`, a list of pairs."""
+    meta = column.get("meta")
+    if isinstance(meta, list):
+        meta = dict(pair for pair in meta if isinstance(pair, tuple) and len(pair) == 2)
+    return column.get("ucd") or (meta.get("ucd") if isinstance(meta, dict) else None)
 
 
 def _type(datatype: str, subtype: object, where: str) -> pa.DataType:

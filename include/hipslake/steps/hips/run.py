@@ -27,13 +27,13 @@ from hipslake.exports.hips.hips_files import (
     allsky_path,
     columns_file,
     completeness_line,
-    coverage_file,
     properties_text,
     tile_path,
     view_of,
 )
 from hipslake.exports.hips.progressive_order import ALLSKY_ORDERS, FIRST_ORDER, taken_above
 from hipslake.exports.hips.tile_lines import header_line
+from hipslake.exports.moc_encoding import moc_fits
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
 from hipslake.steps.export.outputs import refuse_published
@@ -254,7 +254,7 @@ def _write_descriptions(
     columns = columns_file(source.schema, names[:2], request.catalog, metadata.description)
     files = {
         PROPERTIES: properties_text(properties.fields()).encode(),
-        COVERAGE: coverage_file(covered, request.coverage_order),
+        COVERAGE: moc_fits(covered, request.coverage_order),
         **dict.fromkeys(COLUMNS, columns),
     }
     for path, data in files.items():

@@ -54,7 +54,8 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     """
     phases = Phases()
     folder, storage = request.folder, request.folder.storage
-    spec, source_spec, inputs = folder.run().spec, folder.run().source, folder.inputs()
+    run, inputs = folder.run(), folder.inputs()
+    spec, source_spec = run.spec, run.source
     source = open_source(source_spec)
     storage.delete_tree(_PARTS)
     parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
@@ -62,7 +63,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         splits = tuple(source.splits(inputs.files, request.split_target_bytes))
         schema = source.schema(inputs.files)
         if schema is not None:
-            schema = as_described(spec, schema)
+            schema = as_described(spec, schema, run.felis)
             _check(schema, spec)
     if not splits:
         return _nothing(folder, schema)
@@ -92,7 +93,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         with phases("count"):
             counts, reports = _count(engine, task)
     if schema is None:
-        schema = as_described(spec, _inferred(source, task, reports))
+        schema = as_described(spec, _inferred(source, task, reports), run.felis)
         _check(schema, spec)
         placer.check(schema)
     table = SplitTable(

@@ -58,7 +58,7 @@ def run(request: InputsRequest) -> InputsReport:
     if unchanged is None and files:
         with phases("columns"):
             standing = newest_version(catalog) if frozen.spec.mode is Mode.APPEND else None
-            check_source(open_source(frozen.source), files, frozen.spec, standing)
+            check_source(open_source(frozen.source), files, frozen.spec, standing, frozen.felis)
     else:  # nothing will be written, so the folder waits for no next step
         abandon(catalog, frozen.write_id)
     return InputsReport(

@@ -10,6 +10,7 @@ from hipslake.catalog.committing import newest_version
 from hipslake.catalog.evolution import as_it_stands
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
+from hipslake.sources.felis import digest_of, read_felis
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
@@ -31,7 +32,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     Raises
     ------
     SpecError
-        If the spec or an override of it is wrong.
+        If the spec, an override of it or the Felis schema that it names is wrong.
     NotWritableError, NoSpaceError
         If the warehouse cannot take a catalog.
     """
@@ -39,6 +40,10 @@ def run(request: ResolveRequest) -> ResolveReport:
     with phases("spec"):
         spec = request.spec or load_spec(request.spec_file, CatalogSpec)
         spec = spec.with_overrides(threshold=request.threshold, layout=request.layout)
+        felis = read_felis(spec.felis) if spec.felis is not None else {}
+        if spec.felis is not None:  # what it says counts for the fingerprint
+            named = spec.felis.model_copy(update={"sha256": digest_of(felis)})
+            spec = spec.model_copy(update={"felis": named})
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     with phases("warehouse"):
         catalog.check_writable()
@@ -51,6 +56,7 @@ def run(request: ResolveRequest) -> ResolveReport:
             "window": request.window,
             "objects": freeze_objects(spec, request.warehouse),
             "wait_minutes": request.wait_minutes,
+            "felis": felis,
         }
     )
     request.folder.write(RunFolder.RUN, frozen)

@@ -6,7 +6,7 @@ finds: nothing is refused here that it would take.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 import numpy as np
@@ -20,6 +20,7 @@ from hipslake.sources import Source, check_names
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.column_description import ColumnDescription
 from hipslake.sphere.coordinates import PositionUnit
 
 MOST_FILES = 64
@@ -42,6 +43,7 @@ def check_source(
     files: Sequence[SourceFile],
     spec: CatalogSpec,
     standing: CatalogMetadata | None = None,
+    felis: Mapping[str, ColumnDescription] | None = None,
 ) -> None:
     """Hold the columns of files against what a spec says of them, and against the catalog that they add to.
 
@@ -55,6 +57,8 @@ def check_source(
     spec : CatalogSpec
     standing : CatalogMetadata, optional
         The version that the run adds its rows to.
+    felis : mapping of str to ColumnDescription, optional
+        What the Felis schema of the spec says of columns.
 
     Raises
     ------
@@ -73,13 +77,13 @@ def check_source(
         standing = None  # which types columns have is known once all rows are read
     some, position = spread(files, MOST_FILES), (spec.position.ra, spec.position.dec)
     try:
-        _check(source.peek(some, position), spec, standing, is_new=is_new)
+        _check(source.peek(some, position), spec, standing, felis, is_new=is_new)
     except EmptySourceError:
         return  # whether that is an error depends on what the run is for: the histogram step knows
     except (SchemaMismatchError, ReservedColumnError):
         if len(some) < len(files):
             _check(
-                source.peek(files, position), spec, standing, is_new=is_new
+                source.peek(files, position), spec, standing, felis, is_new=is_new
             )  # the others may have what these lack
         elif standing is None or source.splits(files):  # without rows, nothing is added to a catalog
             raise
@@ -91,8 +95,15 @@ def spread(files: Sequence[SourceFile], most: int) -> list[SourceFile]:
     return [files[number] for number in at]
 
 
-def _check(peeked: pa.Schema, spec: CatalogSpec, standing: CatalogMetadata | None, *, is_new: bool) -> None:
-    schema = as_described(spec, as_it_may_be(peeked, spec))
+def _check(
+    peeked: pa.Schema,
+    spec: CatalogSpec,
+    standing: CatalogMetadata | None,
+    felis: Mapping[str, ColumnDescription] | None,
+    *,
+    is_new: bool,
+) -> None:
+    schema = as_described(spec, as_it_may_be(peeked, spec), felis)
     check_names(schema, spec)
     check_columns(spec, schema)
     if is_new:  # rows of earlier nights stand where the spec's unit places them

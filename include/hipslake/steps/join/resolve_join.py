@@ -61,6 +61,7 @@ def outcome_spec(
         parquet=spec.parquet,
         margin=spec.margin,
         index=spec.index,
+        hats=spec.hats,
         vacuum=spec.vacuum,
     )
 

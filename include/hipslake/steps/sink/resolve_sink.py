@@ -28,7 +28,8 @@ from hipslake.steps.sink.request import (
     ResolveSinkReport,
     ResolveSinkRequest,
 )
-from hipslake.steps.sink.source_rows import content_of
+from hipslake.steps.sink.sink_columns import check_rows
+from hipslake.steps.sink.source_rows import content_of, schema_of_catalog
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
 from hipslake.tables.marks import same_digest
@@ -49,6 +50,8 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         If the spec is wrong, an interval is needed and the run has none, or the catalog has no increments.
     CatalogNotFoundError, VersionNotFoundError
         If the catalog, or that version of it, is not published.
+    SchemaMismatchError
+        If the catalog lacks a column that the spec names, or Iceberg has no type for one.
     StorageError
         If the Iceberg catalog does not answer.
     NoSpaceError
@@ -79,6 +82,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         with phases("catalog"):
             catalog = _opened(spec.source, request.warehouse)
             version = catalog.version
+            check_rows(schema_of_catalog(catalog.metadata, spec.source.columns), spec.source.columns, spec)
             orders = orders_of_catalog(frozen, catalog, table)
     storage = request.folder.storage
     storage.delete(ORDERS)

@@ -1,4 +1,4 @@
-"""Whether the files of a sink have the columns that its spec names, before any row of them is read."""
+"""Whether the rows of a sink have the columns that its spec names, before any of them is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hipslake.errors import EmptySourceError, SchemaMismatchError
 from hipslake.sources import Source
 from hipslake.sources.csv.inference import held_types
 from hipslake.sources.source_file import SourceFile
-from hipslake.specs.partition_fields import TransformName
+from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_spec import FileRowsSpec, TableSpec
 from hipslake.steps.ingest.source_checks import MOST_FILES, spread
 from hipslake.tables.fitting import check_field_names, check_fields, stored_schema
@@ -53,18 +53,41 @@ def check_sink_columns(source: Source, files: Sequence[SourceFile], spec: TableS
         _check(source.peek(files), spec)  # the others may have what these lack
 
 
-def _check(peeked: pa.Schema, spec: TableSpec) -> None:
-    assert isinstance(spec.source, FileRowsSpec)
-    fields = (*spec.partition, *(sort.field for sort in spec.sort))
-    derived = tuple(field for field in fields if field.transform is TransformName.HEALPIX)
-    if any(held_types(field) is not None for field in peeked):  # of such columns, names alone are known
-        names = peeked.names if spec.source.columns is None else list(spec.source.columns)
-        _require(names, peeked.names)
-        check_field_names(spec, [*names, *(field.column for field in derived)])
-        return
-    stored = stored_schema(peeked, spec.source.columns, derived)
+def check_rows(schema: pa.Schema, columns: Sequence[str] | None, spec: TableSpec) -> None:
+    """Hold the columns of rows against what the spec of a sink says.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        Of all rows of the source.
+    columns : sequence of str, optional
+        Those that are wanted; None: all.
+    spec : TableSpec
+
+    Raises
+    ------
+    SchemaMismatchError, SpecError
+        As of `check_sink_columns`.
+    """
+    stored = stored_schema(schema, columns, _derived(spec))
     check_fields(spec, stored)
     check_key(stored, spec.key)
+
+
+def _check(peeked: pa.Schema, spec: TableSpec) -> None:
+    assert isinstance(spec.source, FileRowsSpec)
+    if not any(held_types(field) is not None for field in peeked):
+        check_rows(peeked, spec.source.columns, spec)
+        return
+    names = peeked.names if spec.source.columns is None else list(spec.source.columns)
+    _require(names, peeked.names)  # of such columns, names alone are known
+    check_field_names(spec, [*names, *(field.column for field in _derived(spec))])
+
+
+def _derived(spec: TableSpec) -> tuple[PartitionField, ...]:
+    """The fields whose column may have to be made."""
+    fields = (*spec.partition, *(sort.field for sort in spec.sort))
+    return tuple(field for field in fields if field.transform is TransformName.HEALPIX)
 
 
 def _require(wanted: Sequence[str], there: Sequence[str]) -> None:

@@ -170,6 +170,14 @@ def _inferred(source: Source, splits: Sequence[Split], engine: Engine) -> list[t
 _INFERRED = pa.schema([("split", pa.int64()), ("schema", pa.binary())])
 
 
+def schema_of_catalog(metadata: CatalogMetadata, columns: Sequence[str] | None) -> pa.Schema:
+    """The columns that the rows of a catalog have for a sink: all, but `_row` only where it is asked for."""
+    schema = joined_schema(metadata)
+    if ROW_COLUMN in schema.names and ROW_COLUMN not in (columns or ()):
+        schema = schema.remove(schema.get_field_index(ROW_COLUMN))
+    return schema
+
+
 @dataclass(frozen=True)
 class _RowsOfCatalog:
     """Rows of a version, along the curve."""
@@ -183,7 +191,6 @@ class _RowsOfCatalog:
     @classmethod
     def of(cls, order: VersionRows) -> _RowsOfCatalog:
         catalog = CatalogReader.open(order.uri, order.version)
-        schema = joined_schema(catalog.metadata)
         ordinal, inside = None, None
         if order.increment is not None:
             increment = catalog.metadata.increment(order.increment, catalog.storage)
@@ -201,8 +208,7 @@ class _RowsOfCatalog:
         found = parts(catalog.storage, catalog.metadata, list(selection.columns), inside)
         numbers = assign_targets(np.array([part.bytes for part in found], np.int64), TASK_BYTES)
         stretches = tuple((found[a].start, found[b - 1].stop) for a, b in runs_of(numbers))
-        if ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
-            schema = schema.remove(schema.get_field_index(ROW_COLUMN))
+        schema = schema_of_catalog(catalog.metadata, order.columns)
         return cls(schema, len(stretches), order, stretches, ordinal)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
