@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
-from hipslake.errors import SpecError
+from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.predicates.filter_text import parse_filter
+from hipslake.sources.column_shaping import ColumnShaping
+from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.partition_fields import PartitionField
+from hipslake.specs.source_columns import SourceColumnsSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.upkeep.request import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
@@ -152,6 +156,24 @@ def _plan_of_a_shuffle(block: Block, around: Around) -> None:
     assert plan.explain() == block.text.strip()
 
 
+def _shaped_columns(block: Block, around: Around) -> None:
+    """What the spec of the page makes of files with such columns."""
+    text = (ROOT / block.page).read_text()
+    [spec] = [part for part in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "derive:" in part]
+    columns = validated(SourceColumnsSpec, yaml.safe_load(spec)["source"]["columns"], "columns")
+    kinds = {"flags": pa.int32(), "objectId": pa.int64()}
+    names = ("objectId", "ra_hours", "dec", "x", "flux", "flux_error", "flags", "mjd")
+    schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in names])
+    made = ColumnShaping(columns, "the page").lines(schema)
+    assert set(block.text.splitlines()) <= set(made), made
+
+
+def _mistake_in_an_expression(block: Block, around: Around) -> None:
+    columns = SourceColumnsSpec.model_validate({"derive": {"mag": "31.4 - 2.5 * log10(flx)"}})
+    with pytest.raises(SchemaMismatchError, match=re.escape(block.text.strip())):
+        ColumnShaping(columns, "the page").shaped(pa.schema([("flux", pa.float64())]))
+
+
 def _held_by(path: str) -> Check:
     """Lines of an example that a test, or a doctest, holds."""
 
@@ -173,6 +195,8 @@ TEXTS: dict[tuple[str, str], Check] = {
     ("docs/cube.md", "<warehouse>/cubes"): _in_the_sample,
     ("docs/formats.md", "<warehouse>/catalogs"): _in_the_sample,
     ("docs/observability.md", "write: 1,500 of 3,000 rows"): _held_by("include/hipslake/engine/progress.py"),
+    ("docs/howto/derive_columns.md", "column ra"): _shaped_columns,
+    ("docs/howto/derive_columns.md", "source.columns.derive"): _mistake_in_an_expression,
     ("docs/howto/regions.md", "phot_g_mean_mag < 12"): _filters,
     ("docs/howto/write_a_spec.md", "include/specs/catalogs/my_survey.yaml:"): _mistake_in_a_spec,
     ("docs/operations.md", "Would vacuum"): _dry_run_of_a_vacuum,

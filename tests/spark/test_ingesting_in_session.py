@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SPEC = {"name": "stars", "position": {"ra": "ra", "dec": "dec"}, "threshold": "300 rows", "mapping_order": 5}
 
+DERIVED = {"drop": ["ra"], "derive": {"h": "ra / 15", "half": "id // 2", "far": "where(h > 3, 'yes', null)"}}
+
 
 def test_a_session_leaves_the_same_bytes(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
@@ -27,6 +29,12 @@ def test_a_session_leaves_the_same_bytes(
     here = hipslake.ingest(rows, spec=spec, warehouse=tmp_path / "here", spark=False)
     there = hipslake.ingest(rows, spec=spec, warehouse=tmp_path / "there", spark=spark)
     assert data_files(there) == data_files(here)
+    shaped = spec | {"source": {"columns": DERIVED}, "index": ["half"], "position": {"ra": "h", "dec": "dec"}}
+    shaped["position"]["unit"] = "hour"
+    here_too = hipslake.ingest(rows, spec=shaped, warehouse=tmp_path / "here_too", spark=False)
+    there_too = hipslake.ingest(rows, spec=shaped, warehouse=tmp_path / "there_too", spark=spark)
+    assert data_files(there_too) == data_files(here_too)
+    np.testing.assert_array_equal(there_too.read().sort_by("id")["h"], rows["ra"].to_numpy() / 15)
     # Above the size for Spark the session that the program has is taken, and stays open.
     monkeypatch.setenv("HIPSLAKE_SPARK_ABOVE_BYTES", "1")
     found = hipslake.ingest(rows, spec=spec, warehouse=tmp_path / "above")

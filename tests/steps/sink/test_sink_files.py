@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +30,21 @@ def test_files_without_an_interval_are_what_the_table_has_of_them(lake: Lake, tm
     write(tmp_path, "b.parquet", 5, start=10)
     assert lake.run_files().rows_updated == 10
     assert lake.rows("id")["id"].to_pylist() == list(range(15))
+
+
+def test_the_columns_of_a_sink_of_files_may_be_derived(lake: Lake, tmp_path: Path) -> None:
+    for band in "gr":
+        write(tmp_path, f"band={band}/a.parquet", 3)
+    lake.write_spec(
+        f"source: {{files: {{uri: '{tmp_path}/landing/**/*.parquet', format: parquet, folders: [band], "
+        "columns: {drop: [seen], derive: {mjd: mjd_of_time(seen), twice: id * 2}}}}\n"
+    )
+    assert lake.run_files().rows_out == 6
+    found = lake.rows("id", "band", "mjd", "twice").sort_by([("band", "ascending"), ("id", "ascending")])
+    assert found["band"].to_pylist() == ["g"] * 3 + ["r"] * 3
+    assert found["twice"].to_pylist() == [0, 2, 4] * 2
+    first = (FIRST - datetime(1858, 11, 17, tzinfo=UTC)).days
+    assert found["mjd"].to_pylist() == [first + second / 86_400 for second in (0, 1, 2)] * 2
 
 
 def test_the_files_of_an_interval_replace_it_and_an_empty_one_has_to_be_allowed(

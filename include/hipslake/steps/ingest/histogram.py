@@ -96,6 +96,8 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         schema = as_described(spec, _inferred(source, task, reports), run.felis)
         _check(schema, spec)
         placer.check(schema)
+    for line in source.shaping_lines(schema):
+        log.info("%s", line)
     table = SplitTable(
         splits=splits,
         rows=np.array([report.rows for report in reports], np.int64),
