@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-hips bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -86,6 +86,9 @@ bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy p
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.margin $(ARGS)
 
+bench-acid: setup peers ## Compare ingest, margin and cross-match with ACID, 20M x 5M (ARGS="--quick" takes 2M x 500k)
+	@$(with) python -m benchmarks.acid $(ARGS)
+
 bench-hips: setup ## Measure the HiPS of a catalog of 5M rows (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.hips $(ARGS)
 
@@ -117,7 +120,7 @@ docs-serve: setup ## Show the documentation site on 127.0.0.1:8000 while pages a
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
 
-peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB, polars, delta-rs), which tests and benchmarks compare with
+peers: setup ## Make .venv-peers (LSDB, hats, hats-import, ACID, DuckDB, polars, delta-rs), which tests and benchmarks compare with
 	@include/setup/setup.sh peers
 
 peers-older: setup ## Make .venv-peers-older (LSDB and hats of the versions before), which tests read catalogs with too
