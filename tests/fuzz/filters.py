@@ -16,7 +16,7 @@ from hipslake.predicates.pruning import pushed_down
 from tests.fuzz.target import Case, Target
 from tests.fuzz.typed import text_of, typed
 
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         ("mag", pa.float32()),
         ("id", pa.int64()),
@@ -41,7 +41,7 @@ _SCHEMA = pa.schema(
         ("B-V", pa.float64()),
     ]
 )
-_NAMES = (*_SCHEMA.names, '"B-V"', "nope", "id2")
+_NAMES = (*SCHEMA.names, '"B-V"', "nope", "id2")
 _SIGNS = (
     "=",
     "==",
@@ -152,22 +152,22 @@ def _filter_of_all(random: Random) -> Case:
 
 
 @cache
-def _rows() -> pa.Table:
-    return pa.table({field.name: pa.nulls(2, field.type) for field in _SCHEMA}, schema=_SCHEMA)
+def rows_of_nothing() -> pa.Table:
+    return pa.table({field.name: pa.nulls(2, field.type) for field in SCHEMA}, schema=SCHEMA)
 
 
 def _read_filter(case: Case, folder: Path) -> None:
-    found = parse_filter(typed(case), _SCHEMA)
-    passing(found, _rows())
-    pushed_down(found, _SCHEMA, _SCHEMA)
-    assert parse_filter(str(found), _SCHEMA) == found
+    found = parse_filter(typed(case), SCHEMA)
+    passing(found, rows_of_nothing())
+    pushed_down(found, SCHEMA, SCHEMA)
+    assert parse_filter(str(found), SCHEMA) == found
 
 
 def _read_conditions(case: Case, folder: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the old form is among the cases
-        found = parse_conditions(typed(case), _SCHEMA)
-    found.on(_SCHEMA.names).meeting(_rows())
+        found = parse_conditions(typed(case), SCHEMA)
+    found.on(SCHEMA.names).meeting(rows_of_nothing())
 
 
 FILTER = Target("filter", _filter_of_all, _read_filter, share=6)

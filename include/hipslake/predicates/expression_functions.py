@@ -193,6 +193,10 @@ def _absolute(columns: Sequence[pa.Array]) -> pa.Array:
     return pc.abs_checked(as_kind(column, number_kind(column.type)))
 
 
+def _bits_of_both(columns: Sequence[pa.Array]) -> pa.Array:
+    return by_numpy(np.bitwise_and, [as_kind(column, pa.int64()) for column in columns])
+
+
 def _least(*values: NDArray[Any]) -> NDArray[Any]:
     return np.minimum.reduce(values)
 
@@ -287,9 +291,7 @@ def _functions() -> list[RowFunction]:
         RowFunction(
             "greatest", 2, _MOST, _numbers, _of_numbers(_greatest), "the greatest of several numbers"
         ),
-        RowFunction(
-            "bit_and", 2, 2, _wholes, _of_numbers(np.bitwise_and), "the bits that both integers have"
-        ),
+        RowFunction("bit_and", 2, 2, _wholes, _bits_of_both, "the bits that both integers have"),
         RowFunction("coalesce", 2, _MOST, joint_kind, _first_known, "the first that is not null", False),
         RowFunction(
             "time_of_mjd",

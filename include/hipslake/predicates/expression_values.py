@@ -79,7 +79,9 @@ def _chosen(node: ValueChoice, rows: pa.RecordBatch) -> pa.Array:
         places[mine] = sum(map(len, found)) + np.arange(mine.sum())
         found.append(values_of(part, rows if mine.all() else rows.filter(pa.array(mine))))
     kind = joint_kind([part.type for part in found])
-    return pa.concat_arrays([as_kind(part, kind) for part in found]).take(pa.array(places, mask=unknown))
+    with _fitting(node.place):
+        values = pa.concat_arrays([as_kind(part, kind) for part in found])
+    return values.take(pa.array(places, mask=unknown))
 
 
 def _constant(node: Constant, count: int) -> pa.Array:
