@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from hipslake.errors import SchemaMismatchError
+from hipslake.sphere.pixels import order29
 from hipslake.steps.ingest.request import PlanReport
 from hipslake.steps.run import RunFolder
 
@@ -166,3 +167,38 @@ def test_a_wrong_expression_is_told_by_inputs(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(given))
     with pytest.raises(SchemaMismatchError, match=r"mag, at line 1, column 14: .*did you mean 'flux'"):
         in_process.freeze(in_process.start(tmp_path / "warehouse", path))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_sources_lie_where_their_objects_do_by_a_derived_key(tmp_path: Path, kind: str) -> None:
+    objects = sky(300)
+    land(tmp_path / "objects", objects)
+    given = spec({"uri": f"{tmp_path}/objects/*"}, name="objects", co_partitioned=["key"])
+    given["source"]["columns"] = COLUMNS | {"derive": COLUMNS["derive"] | {"key": "object_id // 7"}}
+    hipslake.ingest(spec=given, warehouse=tmp_path / "warehouse", spark=False)
+    rng = np.random.default_rng(3)
+    mine = rng.integers(0, 300, 2000)
+    table = {
+        "code": mine * 100 + rng.integers(0, 100, 2000),
+        "ra": objects["ra_hours"][mine] * 15 + 0.01,
+        "dec": np.clip(np.degrees(objects["dec_rad"][mine]), -89.9, 89.9),
+    }
+    land(tmp_path / "seen", table, kind)
+    sources = {
+        "name": "seen",
+        "source": {
+            "uri": f"{tmp_path}/seen/*",
+            "format": kind,
+            "columns": {"derive": {"key": "code // 100"}},
+        },
+        "position": {"ra": "ra", "dec": "dec"},
+        "position_from": {"catalog": "objects", "on": {"key": "key"}},
+        "threshold": "400 rows",
+        "mapping_order": 5,
+    }
+    catalog = hipslake.ingest(spec=sources, warehouse=tmp_path / "warehouse", spark=False)
+    found = catalog.read()
+    assert sorted(found["code"].to_pylist()) == sorted(table["code"].tolist())
+    assert found["key"].to_pylist() == [code // 100 for code in found["code"].to_pylist()]
+    place = order29(objects["ra_hours"] * 15, np.degrees(objects["dec_rad"]))
+    assert found["_healpix_29"].to_pylist() == place[found["key"].to_numpy()].tolist()
