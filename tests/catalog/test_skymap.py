@@ -11,8 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from astropy.wcs import WCS
-from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, forward, inverse, paint, write_skymap
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake import Catalog, ingest
+from hipslake.catalog.hats.skymap import (
+    OFF_SKY,
+    draw_skymap,
+    forward,
+    inverse,
+    paint,
+    shows_the_same,
+    write_skymap,
+)
+from hipslake.catalog.layouts import skymap_path
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
+from hipslake.specs.threshold import Threshold
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
 
@@ -129,3 +140,54 @@ def test_maps_of_one_leaf_and_of_very_many_are_drawn(
     picture = matplotlib.image.imread(io.BytesIO(storage.read(write_skymap(storage, metadata))))
     assert picture.shape[:2] == (1125, 1800)
     assert np.ptp(picture[..., :3], axis=2).max() > 0.2  # some of it is coloured
+
+
+def test_a_version_of_the_same_leaves_takes_the_picture_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ra, dec = sky(3000)
+    stars = pa.table({"id": np.arange(3000), "ra": ra, "dec": dec})
+    spec = {"name": "stars", "position": {"ra": "ra", "dec": "dec"}, "threshold": "400 rows"}
+    catalog = ingest(stars, spec=spec, warehouse=tmp_path)
+    first = _picture(catalog)
+    with monkeypatch.context() as patch:
+        patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", _not_to_be_drawn)
+        catalog = catalog.build_margin(10)
+        assert _picture(catalog) == first == draw_skymap(*_drawn_of(catalog))
+    Path(catalog.storage.uri(skymap_path(catalog.metadata.write_id, "main"))).write_bytes(first[:1000])
+    catalog = catalog.build_margin(20)
+    assert _picture(catalog) == first  # drawn, as the one before is no whole picture
+    more = ingest(stars.slice(0, 2000), spec=spec, warehouse=tmp_path)
+    assert _picture(more) == draw_skymap(*_drawn_of(more)) != first
+    assert _picture(more.rollback(1)) == first
+
+
+def test_pictures_that_would_show_something_else_are_not_taken(tmp_path: Path) -> None:
+    ra, dec = sky(3000)
+    source = pa.table({"ra": ra, "dec": dec})
+    storage = Storage.at(str(tmp_path))
+    metadata = write_little(storage, source, (ra, dec), position={"ra": "ra", "dec": "dec"})
+    group = metadata.groups[0]
+    assert shows_the_same(storage, metadata, metadata, group)
+    changes = (
+        {"catalog": "other"},
+        {"attribution": "who made it"},
+        {"groups": (group, group.model_copy(update={"name": "more"}))},
+        {"groups": (group.model_copy(update={"name": "other"}),)},
+        {"groups": (group.model_copy(update={"threshold": Threshold.model_validate("9 rows")}),)},
+    )
+    for change in changes:
+        assert not shows_the_same(storage, metadata, metadata.model_copy(update=change), group)
+
+
+def _picture(catalog: Catalog) -> bytes:
+    return catalog.storage.read(skymap_path(catalog.metadata.write_id, "main"))
+
+
+def _drawn_of(catalog: Catalog) -> tuple[CatalogMetadata, GroupMetadata, pa.Table]:
+    metadata = catalog.metadata
+    return metadata, metadata.group(), metadata.partitions(None, catalog.storage)
+
+
+def _not_to_be_drawn(*_: object) -> bytes:
+    raise AssertionError("this picture is there already")

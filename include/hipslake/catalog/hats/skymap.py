@@ -66,6 +66,38 @@ def write_skymap(storage: Storage, metadata: CatalogMetadata, group: str | None 
     return path
 
 
+def shows_the_same(
+    storage: Storage, metadata: CatalogMetadata, older: CatalogMetadata, group: GroupMetadata
+) -> bool:
+    """Whether a group's sky map of an older version is, but for who drew it, the one of a version.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata, older : CatalogMetadata
+        Two versions of the catalog.
+    group : GroupMetadata
+        Of the first one.
+    """
+    then = next((each for each in older.groups if each.name == group.name), None)
+    if then is None or _titles(metadata, group) != _titles(older, then):
+        return False
+    tables = [summed_by_leaf(each.partitions(group.name, storage)) for each in (metadata, older)]
+    now, before = (table.select(["order", "npix", "rows"]) for table in tables)
+    return bool(now.equals(before))
+
+
+def _titles(metadata: CatalogMetadata, group: GroupMetadata) -> tuple[object, ...]:
+    """All that a picture shows beside leaves and their rows."""
+    return (metadata.catalog, metadata.attribution, len(metadata.groups), *_facts(metadata, group))
+
+
+def _facts(metadata: CatalogMetadata, group: GroupMetadata) -> list[str]:
+    facts = [f"{group.rows:,} rows", f"{group.leaves:,} partitions of at most {_limit(group.threshold)}"]
+    return [f"column group {group.name}", *facts] if len(metadata.groups) > 1 else facts
+
+
 def draw_skymap(metadata: CatalogMetadata, group: GroupMetadata, partitions: pa.Table) -> bytes:
     """The PNG of a group's partitions: Mollweide, ICRS, right ascension growing to the left.
 
@@ -270,10 +302,8 @@ def _draw_orders(figure: Figure, tree: PixelTree) -> None:
 def _write_titles(figure: Figure, metadata: CatalogMetadata, group: GroupMetadata) -> None:
     size = min(20.0, 480.0 / len(metadata.catalog))  # a long name must not meet the facts
     figure.text(0.035, 0.955, metadata.catalog, color=_INK, fontsize=size, fontweight="bold", va="center")
-    facts = [f"{group.rows:,} rows", f"{group.leaves:,} partitions of at most {_limit(group.threshold)}"]
-    if len(metadata.groups) > 1:
-        facts.insert(0, f"column group {group.name}")
-    figure.text(0.965, 0.955, "   ·   ".join(facts), color=_INK, fontsize=11, ha="right", va="center")
+    facts = "   ·   ".join(_facts(metadata, group))
+    figure.text(0.965, 0.955, facts, color=_INK, fontsize=11, ha="right", va="center")
     if metadata.attribution:
         credit = textwrap.fill(" ".join(metadata.attribution.split()), 140)
         figure.text(0.965, 0.014, credit, color=_FAINT, fontsize=6.5, ha="right", va="bottom")

@@ -12,8 +12,9 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from hipslake.catalog.checks.view_checks import is_whole_picture
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.hats.skymap import shows_the_same, write_skymap
 from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, Increment
@@ -104,7 +105,7 @@ def _build_tree(
             progress.tell(len(made))
         linked += len(made)
         copied += made.count(False)
-    _draw(catalog, metadata)
+    _draw(catalog, metadata, older)
     if metadata.layout is Layout.HATS:
         write_hats_files(catalog, metadata, point_map_of(catalog, metadata, older))
     else:
@@ -113,10 +114,19 @@ def _build_tree(
     return linked, copied
 
 
-def _draw(catalog: Storage, metadata: CatalogMetadata) -> None:
-    """Draw the pictures of the column groups that nobody has drawn."""
+def _draw(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None = None) -> None:
+    """Draw the pictures of the column groups that nobody has drawn; one of an older version may serve too."""
     for group in metadata.groups:
-        if not catalog.is_file(skymap_path(metadata.write_id, group.name)):
+        path = skymap_path(metadata.write_id, group.name)
+        if catalog.is_file(path):
+            continue
+        drawn = b""
+        if older is not None and shows_the_same(catalog, metadata, older, group):
+            with suppress(FileNotFoundError):
+                drawn = catalog.read(skymap_path(older.write_id, group.name))
+        if is_whole_picture(drawn):
+            catalog.write(path, drawn)
+        else:
             write_skymap(catalog, metadata, group.name)
 
 
