@@ -16,6 +16,7 @@ import pyarrow as pa
 from hipslake.exports.votable_types import DeclaredField
 
 NAMESPACE = "http://www.ivoa.net/xml/VOTable/v1.3"
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 
 
@@ -87,7 +88,4 @@ def quoted(text: str) -> str:
 
 def _xml(text: str) -> str:
     """A text without what XML cannot hold."""
-    return "".join(
-        sign if sign in "\t\n\r" or (sign >= " " and sign not in "\ufffe\uffff") else "\ufffd"
-        for sign in text
-    )
+    return _NO_XML.sub("\ufffd", text)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import healpy
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from astropy.table import Table
 from hipslake import Catalog
 from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.exports.parquet_votable import CONTENT
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
 from mocpy import MOC
@@ -156,6 +161,52 @@ def test_lsdb_loads_a_column_group_as_an_extension(published: Published, peers: 
     assert "flux" in peers["extended"]["default"]
 
 
+OLDER = """
+import json, sys, lsdb, hats
+catalog = lsdb.open_catalog(sys.argv[1])
+said = hats.read_hats(sys.argv[1]).collection_properties.model_dump(mode="json", by_alias=True)
+print(json.dumps([sorted(catalog.columns), len(catalog.compute()), said]))
+"""
+
+
+@pytest.mark.peers
+def test_the_hats_before_opens_it_too(tmp_path: Path, older_peers_python: str) -> None:
+    in_process.write_source(tmp_path / "landing", rows=300, files=1)
+    told = {key: value for key, value in TOLD.items() if key != "all_extensions"}
+    folder = in_process.start(tmp_path / "warehouse", spec_of(tmp_path, hats=told))
+    in_process.ingest(folder)
+    answer = run_peer(older_peers_python, "-c", OLDER, folder.run().catalog_uri)
+    columns, rows, said = json.loads(answer.splitlines()[-1])
+    assert (columns, rows) == (["dec", "id", "mag", "ra"], 300)
+    expected = {key: text for key, text in TEXTS.items() if key != "hats_coordinate_epoch"}
+    assert {key: said.get(key) for key in expected} == expected
+
+
+def test_statistics_of_leaves_that_are_older_than_a_column_have_nulls_there(tmp_path: Path) -> None:
+    told = {"per_partition_statistics": True}
+    survey = Survey(tmp_path, more=yaml.safe_dump({"hats": told, "append": "add_file"}))
+    survey.spec.write_text(
+        survey.spec.read_text().replace("format: parquet", "format: parquet\n  missing_columns: 'null'")
+    )
+    for night in (0, 1):
+        rows = night_rows(night)
+        if night:
+            rows = rows.append_column("more", pa.array(np.arange(rows.num_rows)))
+        survey.land(night, rows)
+        folder = survey.start(night)
+        in_process.append(folder)
+        in_process.show(folder)
+    catalog = survey.catalog
+    catalog.verify().raise_if_failed()
+    root = Path(catalog.uri, catalog.metadata.write_id, "main")
+    found = pq.read_table(root / "per_partition_statistics.parquet")
+    whole = catalog.read()
+    assert pc.sum(found["more::null_count"]).as_py() == whole["more"].null_count == 400
+    assert pc.sum(found["more::row_count"]).as_py() == whole.num_rows
+    assert pc.max(found["more::max_value"]).as_py() == pc.max(whole["more"]).as_py()
+    assert pc.min(found["mag::min_value"]).as_py() == pc.min(whole["mag"]).as_py()
+
+
 def test_a_published_leaf_has_units_and_ucds_for_astropy(published: Published) -> None:
     for group, name in (("main", "mag"), ("details", "ra")):
         for path in published.catalog.metadata.partitions(group, published.catalog.storage)[
@@ -168,6 +219,32 @@ def test_a_published_leaf_has_units_and_ucds_for_astropy(published: Published) -
             assert len(found) == pq.read_metadata(Path(published.catalog.uri, path)).num_rows
     for file in ("dataset/_common_metadata", "dataset/_metadata", "data_thumbnail.parquet"):
         assert b"IVOA.VOTable-Parquet.content" in pq.read_metadata(published.write / "main" / file).metadata
+
+
+def test_stilts_reads_units_and_ucds_in_the_footer_of_a_leaf(published: Published, tmp_path: Path) -> None:
+    stilts = shutil.which("stilts")
+    if stilts is None:
+        pytest.skip("there is no stilts; it is a package of Debian and Ubuntu")
+    group = published.catalog.metadata.groups[1]
+    path = published.catalog.metadata.partitions(group.name, published.catalog.storage)["path"][0].as_py()
+    document = pq.read_metadata(Path(published.catalog.uri, path)).metadata[CONTENT.encode()].decode()
+    (tmp_path / "leaf.vot").write_text(document)
+    lint = [stilts, "votlint", str(tmp_path / "leaf.vot")]
+    assert subprocess.run(lint, capture_output=True, text=True, check=True).stdout == ""
+    # Debian's has no Parquet, and takes tables with data only.
+    whole = document.replace("</TABLE>", "<DATA><TABLEDATA></TABLEDATA></DATA></TABLE>")
+    (tmp_path / "leaf.vot").write_text(whole)
+    asked = ["ifmt=votable", "cmd=meta name units ucd description", "ofmt=csv", f"out={tmp_path}/said.csv"]
+    subprocess.run([stilts, "tpipe", f"in={tmp_path}/leaf.vot", *asked], capture_output=True, check=True)
+    with (tmp_path / "said.csv").open(newline="") as file:
+        said = {row["Name"]: row for row in csv.DictReader(file)}
+    assert list(said) == group.to_arrow().names
+    for field in group.to_arrow():
+        own = SAID.get(field.name, {})
+        if field.name not in ("_healpix_29", "_row"):
+            found = tuple(said[field.name][key] for key in ("Units", "UCD", "Description"))
+            assert found == tuple(own.get(key, "") for key in ("unit", "ucd", "description"))
+    assert said["_healpix_29"]["UCD"] == "pos.healpix"
 
 
 def test_the_coverage_is_a_moc_in_fits_and_json(published: Published) -> None:

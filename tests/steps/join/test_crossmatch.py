@@ -17,6 +17,7 @@ from hipslake.errors import (
     EmptySourceError,
     FilterError,
     RegionError,
+    SchemaMismatchError,
     SpecError,
     StepError,
     VersionNotFoundError,
@@ -342,3 +343,19 @@ def test_a_margin_without_any_row_will_do(tmp_path: Path) -> None:
     margin = other.metadata.margins[0].model_copy(update={"partitions": (), "pixels": {}})
     bare = Catalog(other.storage, other.metadata.model_copy(update={"margins": (margin,)}))
     assert Catalog.open(root / "a").crossmatch(bare, radius_arcsec=0.001).num_rows == 2
+
+
+def test_a_match_is_published_with_the_properties_that_its_spec_says(warehouse: Path) -> None:
+    told = "hats: {obs_title: Pairs, hats_creator: A team, hats_cols_default: [separation_arcsec]}\n"
+    in_process.publish_match(start(warehouse, told))
+    found = outcome(warehouse)
+    found.verify().raise_if_failed()
+    properties = Path(found.uri, found.metadata.write_id, found.metadata.groups[0].name, "hats.properties")
+    said = dict(line.split("=", 1) for line in properties.read_text().splitlines())
+    position = found.metadata.position
+    assert (said["obs_title"], said["hats_creator"]) == ("Pairs", "A team")
+    assert said["hats_cols_default"] == f"{position.icrs_ra} {position.icrs_dec} separation_arcsec"
+    with pytest.raises(SchemaMismatchError, match=r"hats.hats_cols_default: .* no column 'nope'"):
+        start(warehouse, "hats: {hats_cols_default: [nope]}\n", "second")
+    with pytest.raises(SpecError, match="a_x_b: hats: layout hipscat has no HATS files"):
+        start(warehouse, "layout: hipscat\nhats: {obs_title: Pairs}\n", "third")

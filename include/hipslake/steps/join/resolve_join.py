@@ -10,6 +10,7 @@ from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__
 from hipslake.sources.source_file import SourceFile
+from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.join_specs import JoinSpec, SideSpec
@@ -21,6 +22,9 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
 from hipslake.storage.folder import Storage
 from hipslake.versions.log_files import version_path
+
+_OF_OUTCOME = ("threshold", "layout", "parquet", "margin", "index", "hats", "vacuum")
+"""What the spec of a join says as that of a catalog does."""
 
 
 def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogReader, CatalogReader]:
@@ -48,22 +52,22 @@ def outcome_spec(
         Of the left side, with the names that the outcome gives its columns.
     described : str
         The join in words, where the spec says none.
+
+    Raises
+    ------
+    SpecError
+        What the spec says of the outcome does not fit together.
     """
     credits = [side.metadata.attribution for side in sides if side.metadata.attribution]
-    return CatalogSpec(
-        name=spec.name,
-        description=spec.description or described,
-        attribution="; ".join(dict.fromkeys(credits)),
-        source=SourceSpec(uri=sides[0].uri, format="parquet"),
-        position=place,
-        threshold=spec.threshold,
-        layout=spec.layout,
-        parquet=spec.parquet,
-        margin=spec.margin,
-        index=spec.index,
-        hats=spec.hats,
-        vacuum=spec.vacuum,
-    )
+    made = {
+        "name": spec.name,
+        "description": spec.description or described,
+        "attribution": "; ".join(dict.fromkeys(credits)),
+        "source": SourceSpec(uri=sides[0].uri, format="parquet"),
+        "position": place,
+        **{name: getattr(spec, name) for name in _OF_OUTCOME},
+    }
+    return validated(CatalogSpec, made, spec.name)
 
 
 def freeze(

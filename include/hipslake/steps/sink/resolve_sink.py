@@ -13,6 +13,7 @@ from datetime import datetime
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.selection import select
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
@@ -52,6 +53,8 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         If the catalog, or that version of it, is not published.
     SchemaMismatchError
         If the catalog lacks a column that the spec names, or Iceberg has no type for one.
+    FilterError
+        If the filters are not understood.
     StorageError
         If the Iceberg catalog does not answer.
     NoSpaceError
@@ -82,7 +85,9 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         with phases("catalog"):
             catalog = _opened(spec.source, request.warehouse)
             version = catalog.version
-            check_rows(schema_of_catalog(catalog.metadata, spec.source.columns), spec.source.columns, spec)
+            columns = spec.source.columns
+            select(catalog.metadata, columns, spec.source.filters)  # tells what is wrong with them
+            check_rows(schema_of_catalog(catalog.metadata, columns), columns, spec)
             orders = orders_of_catalog(frozen, catalog, table)
     storage = request.folder.storage
     storage.delete(ORDERS)
