@@ -19,11 +19,11 @@ demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
 	@$(with) python -m hipslake_demo.ingest
 
 test: setup peers peers-older ## Run the tests (ARGS="-k name" narrows them)
-	@include/setup/setup.sh nginx postgres chromium
+	@include/setup/setup.sh nginx postgres stilts chromium
 	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow and not cluster" -n "$${HIPSLAKE_TEST_WORKERS:-$$(($$(getconf _NPROCESSORS_ONLN) + 2))}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup peers peers-older ## Run the long tests, which `make test` leaves out, and all examples of properties
-	@include/setup/setup.sh nginx postgres chromium
+	@include/setup/setup.sh nginx postgres stilts chromium
 	@$(with) HIPSLAKE_TEST_EXAMPLES=all include/setup/in_memory.sh python -m pytest -m "(slow or properties) and not cluster" $(ARGS)
 
 test-system: setup ## Run the tests on the whole deployment: kills and a failing store (about an hour; ARGS="-k name" narrows them)
@@ -133,4 +133,4 @@ lock: setup ## Compile requirements.txt and those of the peers and the documenta
 	@$(with) include/setup/lock.sh
 
 clean: down cluster-down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .venv-peers-older .venv-peers-cube .venv-docs .site .nginx .postgres .fab .cluster .image .image.lock dist .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .venv-peers-older .venv-peers-cube .venv-docs .site .nginx .stilts .postgres .fab .cluster .image .image.lock dist .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

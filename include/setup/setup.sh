@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `peers_older`
 # (.venv-peers-older), `peers_cube` (.venv-peers-cube), `docs` (.venv-docs), `fab` (.fab), `nginx` (.nginx),
-# `postgres` (.postgres), `chromium` (the system's), `database` (Airflow's).
+# `postgres` (.postgres), `stilts` (.stilts), `chromium` (the system's), `database` (Airflow's).
 # What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
 set -euo pipefail
 
@@ -125,6 +125,27 @@ make_nginx() {
     mv -- "$folder/unpacked" .nginx
   else
     say "there is no nginx, and it cannot be got from Debian's packages here; tests over HTTP will be skipped"
+  fi
+  rm -rf -- "$folder"
+}
+
+# STILTS, the field's matcher, for tests that hold ours against it: the system's, or Debian's own, unpacked here, as with nginx.
+make_stilts() {
+  local folder one
+  [[ -e .stilts/usr/share/java/starlink-ttools.jar ]] && return
+  command -v stilts >/dev/null && return
+  folder=$(mktemp -d)
+  if (
+    cd -- "$folder"
+    mapfile -t packages < <(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+      --no-enhances stilts | grep '^[a-z0-9].*-java$' | sort -u)
+    apt-get download "${packages[@]}" && for one in ./*.deb; do dpkg -x "$one" unpacked; done
+    "${JAVA_HOME:+$JAVA_HOME/bin/}java" -cp 'unpacked/usr/share/java/*' uk.ac.starlink.ttools.Stilts -version
+  ) >/dev/null 2>&1; then
+    rm -rf -- .stilts
+    mv -- "$folder/unpacked" .stilts
+  else
+    say "there is no STILTS, and it cannot be got from Debian's packages here; tests against it will be skipped"
   fi
   rm -rf -- "$folder"
 }

@@ -129,6 +129,27 @@ def test_match_prints_what_the_library_matches(command: Command, warehouse: Path
     assert found["id"].to_pylist() == expected["id"].to_pylist() == found["ref"].to_pylist()
 
 
+def test_match_within_errors_and_one_to_one(command: Command, warehouse: Path) -> None:
+    radius = {"left": {"error": "mag", "unit": "mas"}, "sigmas": 2.0, "combine": "sum"}
+    expected = opened(warehouse, "survey").crossmatch(
+        opened(warehouse, "reference"),
+        radius=radius,
+        neighbours="mutual",
+        columns=["id"],
+        other_columns=["ref"],
+    )
+    asked = ["match", "survey", "reference", "--left-error", "mag", "--error-unit", "mas", "--sigmas", 2]
+    asked += ["--combine", "sum", "--neighbours", "mutual"]
+    answer = command(*asked, "--columns", "id", "--right-columns", "ref")
+    found = pyarrow.csv.read_csv(pyarrow.BufferReader(answer.out.encode()))
+    assert 0 < found.num_rows == expected.num_rows < 800  # some have no mag
+    assert found["id"].to_pylist() == expected["id"].to_pylist() == found["ref"].to_pylist()
+    told = json.loads(command(*asked, "--name", "pairs", "--json").out)
+    assert told["rows"] == expected.num_rows
+    place = warehouse.parent / "pairs.parquet"
+    assert command(*asked, "--to", place).code == 0
+
+
 def test_match_writes_a_file(command: Command, warehouse: Path, tmp_path: Path) -> None:
     place = tmp_path / "pairs.parquet"
     asked = ["match", "survey", warehouse / "catalogs" / "reference", "--radius", 1, "--how", "left"]
@@ -164,6 +185,10 @@ USAGE = [
     ("match", "survey", "reference"),
     ("match", "survey", "reference", "--radius", 1, "--name", "x", "--to", "x.csv"),
     ("match", "pairs", "--how", "left"),
+    ("match", "pairs", "--left-error", "mag"),
+    ("match", "survey", "reference", "--left-error", "mag"),
+    ("match", "survey", "reference", "--left-error", "mag,ra", "--sigmas", 1),
+    ("match", "survey", "reference", "--radius", 1, "--sigmas", 1),
     ("match", "survey", "reference", "--radius", 1, "--build-margin"),
     ("read",),
     ("read", "survey", "--limit", "-1"),

@@ -50,6 +50,19 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert dag.params["missing_margin"] == "refuse"
 
 
+def test_a_radius_of_errors_has_its_own_field_in_the_form(load: Load, joins: Path) -> None:
+    radius = "radius: {left: err, right: {error: e_pos, unit: mas}, sigmas: 3}\nneighbours: mutual\n"
+    (joins / "a_x_b.yaml").write_text(SPEC.replace("radius_arcsec: 60\n", radius))
+    dag = load()[DAG]
+    assert dag.params["sigmas"] == 3
+    assert set(dag.params) == {"sigmas", "missing_margin", "threshold", "region", "force"}
+    assert (
+        "| separation | to 3 times the errors (quadrature: err of the left and e_pos of the right); "
+        in dag.doc_md
+    )
+    assert "pairs of mutually nearest rows" in dag.doc_md
+
+
 def test_margins_and_indices_of_an_outcome_are_tasks_before_it_is_verified(load: Load, joins: Path) -> None:
     (joins / "a_x_b.yaml").write_text(f"{SPEC}how: outer\nmargin: {{arcsec: [10, 60]}}\nindex: [id]\n")
     dag = load()[DAG]

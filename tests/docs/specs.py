@@ -87,6 +87,8 @@ def _check_spec(block: Block, document: dict[str, Any], checkout: Checkout) -> N
     name = document.get("name", "page")
     missing = {"name": name, **needed}
     missing = {key: value for key, value in missing.items() if key not in document}
+    if "radius" in document:  # which stands in place of it
+        missing.pop("radius_arcsec", None)
     path = checkout.spec(kind, name)
     path.write_text(block.text.rstrip("\n") + "\n" + (yaml.safe_dump(missing) if missing else ""))
     load_yaml(path, model)

@@ -169,4 +169,4 @@ def test_a_radius_that_no_grid_has_is_refused(radius: float) -> None:
 
 def test_matches_know_how_many_they_are() -> None:
     one = np.zeros(1)
-    assert len(Matches(np.arange(1), np.arange(1), one, one, np.ones(1, np.int32))) == 1
+    assert len(Matches(np.arange(1), np.arange(1), one, one, np.ones(1, np.int32), one)) == 1

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.steps import in_process
 from tests.steps.join.test_crossmatch_sides import SPEC, lake  # noqa: F401  a fixture
+from tests.steps.join.test_error_spec import lake as errors_lake  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.spark
 
@@ -45,6 +46,24 @@ def test_spark_makes_the_matches_of_one_process(
     for one, other in zip(found.metadata.with_files, before.metadata.with_files, strict=True):
         assert digests(found, one) == digests(before, other) != []
     assert found.metadata.indices[0].rows == before.metadata.indices[0].rows > 0
+
+
+def test_spark_makes_the_matches_within_errors_of_one_process(
+    spark: SparkSession,
+    errors_lake: Path,  # noqa: F811
+) -> None:
+    file = errors_lake.parent / "a_x_b.yaml"
+    build = {"missing_margin": "build", "force": True}
+    in_process.publish_match(in_process.start_match(errors_lake, file, "process", **build))
+    folder = in_process.start_match(errors_lake, file, "spark", **build)
+    asked = CrossmatchRequest(run_uri=folder.uri, task_rows=60)
+    perform(lambda request: join_run.run(request, SparkEngine(spark)), asked, CrossmatchReport)
+    in_process.check(folder)
+    in_process.commit(folder)
+    found = Catalog.open(errors_lake / "catalogs" / "a_x_b")
+    before = Catalog.open(found.uri, found.version - 1)
+    for one, other in zip(found.metadata.with_files, before.metadata.with_files, strict=True):
+        assert digests(found, one) == digests(before, other) != []
 
 
 def digests(catalog: Catalog, files: object) -> list[tuple[int, int, str]]:

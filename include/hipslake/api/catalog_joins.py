@@ -18,6 +18,7 @@ from hipslake.versions.vacuumed_versions import vacuum_told
 
 if TYPE_CHECKING:
     from hipslake.catalog.joining.join import CatalogJoin
+    from hipslake.specs.error_columns import ErrorRadius
     from hipslake.specs.join_specs import MotionColumns
 
 
@@ -28,9 +29,10 @@ class CatalogJoins(CatalogReader):
         self,
         other: CatalogReader,
         *,
-        radius_arcsec: float,
+        radius_arcsec: float | None = None,
+        radius: ErrorRadius | Mapping[str, Any] | None = None,
         min_radius_arcsec: float = 0.0,
-        neighbours: int | Literal["all"] = 1,
+        neighbours: int | Literal["all", "best", "mutual"] = 1,
         how: Literal["inner", "left", "anti", "outer"] = "inner",
         columns: Sequence[str] | None = None,
         other_columns: Sequence[str] | None = None,
@@ -52,9 +54,15 @@ class CatalogJoins(CatalogReader):
             With a margin of at least the radius, and of what its rows and those of this catalog move.
         radius_arcsec, min_radius_arcsec : float
             Largest and smallest separation; both count as within.
-        neighbours : int or "all"
+        radius : ErrorRadius or mapping, optional
+            In place of `radius_arcsec`: the position errors of both rows of a pair say how far apart they may
+            be. `left` and `right` name columns (a text is that of a radius in arcseconds), `sigmas` says how
+            many times they count, `combine` how both do: "quadrature" or "sum".
+        neighbours : int or "all" or "best" or "mutual"
             How many of the nearest rows of the other catalog each row gets. Of rows that are equally near,
-            the earlier one in the other catalog is the nearer.
+            the earlier one in the other catalog is the nearer. "best" and "mutual" give pairs one to one:
+            each row with its nearest, of which a row of the other catalog keeps the nearest; rows of which
+            each is the nearest to the other.
         how : {"inner", "left", "anti", "outer"}
             Rows with a match; all rows, with nulls where there is none; only rows without a match; all rows
             of both catalogs, each row of the other that nothing matches once, with nulls for this one.
@@ -72,8 +80,8 @@ class CatalogJoins(CatalogReader):
             Only rows of this catalog in a part of the sky, as for `read`. Of an outer match only rows of the
             other catalog there, too; whether they have a match does not depend on it.
         **names
-            `suffixes`, `separation`, `position_angle`, `rank`, `position`: what columns of the outcome are
-            called, as in a spec.
+            `suffixes`, `separation`, `position_angle`, `rank`, `nearness`, `position`: what columns of the
+            outcome are called, as in a spec.
 
         Returns
         -------
@@ -88,13 +96,15 @@ class CatalogJoins(CatalogReader):
         FilterError, RegionError
             The text is no filter, or no region.
         SpecError
-            What is asked for does not go together, or the other catalog has no sufficient margin.
+            What is asked for does not go together, the other catalog has no sufficient margin, or a position
+            error is negative or beyond all bounds.
         """
         from hipslake.catalog.joining.crossmatch import Crossmatch
         from hipslake.specs.join_specs import match_options, motion_columns
 
         options = match_options(
             radius_arcsec=radius_arcsec,
+            radius=radius,
             min_radius_arcsec=min_radius_arcsec,
             neighbours=neighbours,
             how=how,

@@ -31,6 +31,7 @@ def publish(
     name: str | None = None,
     warehouse: str | os.PathLike[str] | None = None,
     radius_arcsec: float | None = None,
+    sigmas: float | None = None,
     region: str | None = None,
     missing_margin: Literal["build", "refuse"] | None = None,
     threshold: str | None = None,
@@ -43,14 +44,17 @@ def publish(
     ----------
     match : dict, path, CrossmatchSpec or EquijoinSpec
         As in a file of `include/specs/joins`. A dict that says no `type` is a cross-match if it has a
-        `radius_arcsec`, and a join on a key if it has `on`. As `left` and `right` it may have a `Catalog`,
-        which stands for this version of it, or the name or URI of one, in place of a side with all its keys.
+        `radius_arcsec` or a `radius`, and a join on a key if it has `on`. As `left` and `right` it may have
+        a `Catalog`, which stands for this version of it, or the name or URI of one, in place of a side with
+        all its keys.
     name : str, optional
         Of the catalog that is published; by default the spec's.
     warehouse, threshold, force, spark
         As for `hipslake.ingest`.
     radius_arcsec : float, optional
         Overrides that of a cross-match.
+    sigmas : float, optional
+        Overrides that of the `radius` of a cross-match, where position errors say it.
     region : str, optional
         Only left rows in it are matched, of a cross-match; as for `Catalog.read`.
     missing_margin : {"build", "refuse"}, optional
@@ -75,6 +79,7 @@ def publish(
         name=name,
         warehouse=warehouse,
         radius_arcsec=radius_arcsec,
+        sigmas=sigmas,
         region=region,
         missing_margin=missing_margin,
         threshold=threshold,
@@ -89,6 +94,7 @@ def published_join(
     name: str | None = None,
     warehouse: str | os.PathLike[str] | None,
     radius_arcsec: float | None = None,
+    sigmas: float | None = None,
     region: str | None = None,
     missing_margin: str | None = None,
     threshold: str | None = None,
@@ -99,7 +105,12 @@ def published_join(
     """Publish as `publish` does, and return what the run came to; `told` is told of each step."""
     spec, spec_file = _join_of(match, name)
     fields: dict[str, Any] = {"spec": spec, "spec_file": spec_file, "threshold": threshold, "force": force}
-    of_matches = {"radius_arcsec": radius_arcsec, "region": region, "missing_margin": missing_margin}
+    of_matches = {
+        "radius_arcsec": radius_arcsec,
+        "sigmas": sigmas,
+        "region": region,
+        "missing_margin": missing_margin,
+    }
     if isinstance(spec, CrossmatchSpec):
         fields |= of_matches
     elif given := [name for name, value in of_matches.items() if value is not None]:
@@ -134,7 +145,8 @@ def _spec_in(match: MatchLike) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
         )
     plain: dict[str, Any] = {**match}
     if "type" not in plain:
-        plain["type"] = "equijoin" if "on" in plain and "radius_arcsec" not in plain else "crossmatch"
+        is_match = "on" not in plain or "radius_arcsec" in plain or "radius" in plain
+        plain["type"] = "crossmatch" if is_match else "equijoin"
     if plain["type"] not in _MODELS:
         raise SpecError(f"match: type: {plain['type']!r} is none of a join; take {' or '.join(_MODELS)}")
     for side in ("left", "right"):

@@ -77,10 +77,13 @@ class RegionCut:
         kept[doubtful] = self.region.contains(*place)
         return kept
 
+    def mask(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Which rows lie in the region, of a table with `_healpix_29` and the position columns."""
+        return self.keeps(rows[HEALPIX_COLUMN].to_numpy(), rows[self.position.ra], rows[self.position.dec])
+
     def inside(self, rows: pa.Table) -> pa.Table:
         """The rows that lie in the region, of a table with `_healpix_29` and the position columns."""
-        kept = self.keeps(rows[HEALPIX_COLUMN].to_numpy(), rows[self.position.ra], rows[self.position.dec])
-        return rows.filter(pa.array(kept))
+        return rows.filter(pa.array(self.mask(rows)))
 
 
 @dataclass(frozen=True)

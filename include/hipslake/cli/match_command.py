@@ -8,6 +8,7 @@ from typing import Any
 from hipslake.cli.ingest_command import add_run_arguments, tell_outcome
 from hipslake.cli.places import CATALOG, listed
 from hipslake.cli.repeated_options import All
+from hipslake.specs.error_columns import ARCSEC_OF
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +19,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("right", nargs="?", metavar="RIGHT", help=CATALOG)
     how = parser.add_argument_group("of two catalogs")
     how.add_argument("--radius", type=float, metavar="ARCSEC", help="largest separation of a match")
+    for side in ("left", "right"):
+        how.add_argument(
+            f"--{side}-error",
+            type=listed,
+            metavar="COLUMN",
+            help=f"in place of --radius, the column of the position errors of the {side} rows; or three: "
+            "semi-major, semi-minor and position angle of ellipses, A,B,PA",
+        )
+    how.add_argument("--error-unit", choices=tuple(ARCSEC_OF), help="of the errors; by default arcsec")
+    how.add_argument("--sigmas", type=float, metavar="N", help="how many times the errors count")
+    how.add_argument(
+        "--combine",
+        choices=("quadrature", "sum"),
+        help="how the errors of a pair add up; by default quadrature",
+    )
     how.add_argument("--min-radius", type=float, metavar="ARCSEC", help="smallest separation of a match")
-    how.add_argument("--neighbours", metavar="N", help="how many of the nearest rows, or all; by default 1")
+    how.add_argument(
+        "--neighbours",
+        metavar="N",
+        help="how many of the nearest rows, or all; or pairs one to one: best, mutual; by default 1",
+    )
     how.add_argument("--how", choices=("inner", "left", "anti", "outer"), help="by default inner")
     how.add_argument(
         "--columns", type=listed, action="extend", metavar="A,B", help="what is kept of the left catalog"
@@ -52,8 +72,7 @@ def run(options: argparse.Namespace) -> int:
         raise argparse.ArgumentError(None, "--name publishes a catalog, --to writes a file; give one of them")
     if options.right is None:
         return _published(options, _spec_path(options))
-    if options.radius is None:
-        raise argparse.ArgumentError(None, "two catalogs are matched within --radius ARCSEC; give it")
+    _check_radius(options)
     if options.name is not None:
         return _published(options, _plain_spec(options))
     if options.build_margin:
@@ -64,11 +83,36 @@ def run(options: argparse.Namespace) -> int:
 def _spec_path(options: argparse.Namespace) -> str:
     from hipslake.cli.places import spec_path
 
-    given = ("min_radius", "neighbours", "how", "columns", "right_columns", "filter", "right_filter", "to")
+    given = (
+        *("left_error", "right_error", "error_unit", "combine", "min_radius", "neighbours", "how"),
+        *("columns", "right_columns", "filter", "right_filter", "to"),
+    )
     if extra := [name for name in given if getattr(options, name) is not None]:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
         raise argparse.ArgumentError(None, f"a spec says all of a match: leave {flags} out, or give RIGHT")
     return str(spec_path(options.left, "joins"))
+
+
+def _check_radius(options: argparse.Namespace) -> None:
+    """One radius for all pairs, or one that errors say."""
+    errors = options.left_error or options.right_error
+    if options.radius is None and errors is None:
+        raise argparse.ArgumentError(
+            None,
+            "two catalogs are matched within --radius ARCSEC, or --sigmas N of --left-error and "
+            "--right-error; give one of both",
+        )
+    if errors is not None and options.sigmas is None:
+        raise argparse.ArgumentError(None, "--left-error and --right-error count --sigmas N times; give it")
+    told = ("sigmas", "error_unit", "combine")
+    if errors is None and (extra := [name for name in told if getattr(options, name) is not None]):
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
+        raise argparse.ArgumentError(None, f"{flags}: of --left-error and --right-error; give one of these")
+    for side in (options.left_error, options.right_error):
+        if side is not None and len(side) not in (1, 3):
+            raise argparse.ArgumentError(
+                None, f"errors are one column, or three (A,B,PA), not {len(side)}: {','.join(side)}"
+            )
 
 
 def _published(options: argparse.Namespace, match: Any) -> int:
@@ -81,6 +125,7 @@ def _published(options: argparse.Namespace, match: Any) -> int:
             name=options.name,
             warehouse=options.warehouse,
             radius_arcsec=options.radius if options.right is None else None,
+            sigmas=options.sigmas if options.right is None else None,
             region=options.region,
             missing_margin="build" if options.build_margin else None,
             threshold=options.threshold,
@@ -100,18 +145,33 @@ def _plain_spec(options: argparse.Namespace) -> dict[str, Any]:
     left, right = (
         {"catalog": name, "columns": columns, "filters": filters} for name, columns, filters in sides
     )
-    plain = {"type": "crossmatch", "left": left, "right": right, "radius_arcsec": options.radius}
-    return plain | _options(options)
+    return {"type": "crossmatch", "left": left, "right": right} | _options(options)
 
 
 def _options(options: argparse.Namespace) -> dict[str, Any]:
     neighbours = options.neighbours
     given = {
+        "radius_arcsec": options.radius,
+        "radius": _error_radius(options),
         "min_radius_arcsec": options.min_radius,
         "neighbours": int(neighbours) if neighbours is not None and neighbours.isdigit() else neighbours,
         "how": options.how,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _error_radius(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The radius that errors say; None where there are none."""
+    given = {"left": options.left_error, "right": options.right_error}
+    unit = {} if options.error_unit is None else {"unit": options.error_unit}
+    keys = {1: ("error",), 3: ("semi_major", "semi_minor", "position_angle")}
+    sides = {
+        side: dict(zip(keys[len(columns)], columns, strict=True)) | unit
+        for side, columns in given.items()
+        if columns is not None
+    }
+    combine = {} if options.combine is None else {"combine": options.combine}
+    return {**sides, "sigmas": options.sigmas, **combine} if sides else None
 
 
 def _rows(options: argparse.Namespace) -> int:
@@ -120,11 +180,11 @@ def _rows(options: argparse.Namespace) -> int:
     from hipslake.cli.places import opened
     from hipslake.cli.row_output import print_rows, write_rows
     from hipslake.exports.provenance import Provenance
+    from hipslake.specs.join_specs import match_options
 
     left, right = opened(options, options.left), opened(options, options.right)
     rows = left.crossmatch(
         right,
-        radius_arcsec=options.radius,
         columns=options.columns,
         other_columns=options.right_columns,
         filters=options.filter,
@@ -139,7 +199,7 @@ def _rows(options: argparse.Namespace) -> int:
         f"{left.name} with {right.name}",
         left.version,
         f"{left.uri}, version {left.version}, with {right.uri}, version {right.version}, within "
-        f"{options.radius:g} arcsec",
+        + match_options(**_options(options)).within,
         region=options.region or "",
         filters=options.filter or "",
     )

@@ -12,6 +12,12 @@ from hipslake.errors import SpecError
 from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
+_NEARNESS = {
+    "sigmas": "distance in standard deviations of both positions together",
+    "circles": "0 of one centre, 1 of circles that touch",
+    "ellipses": "0 of one centre, 1 of a centre on the edge of the other ellipse, 2 of ellipses that touch",
+}
+
 
 @dataclass(frozen=True)
 class MatchColumns:
@@ -76,7 +82,7 @@ def match_columns(
         fields = [field.with_nullable(True) for field in fields]
     fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
     fields += _added(options)
-    others_to_choose = ", other names for separation, position, position_angle or rank,"
+    others_to_choose = ", other names for separation, position, position_angle, rank or nearness,"
     refuse_twins([field.name for field in fields], "match", suffixes, others_to_choose)
     return MatchColumns(mine, others, pa.schema(fields))
 
@@ -99,6 +105,9 @@ def _added(options: MatchOptions) -> list[pa.Field]:
     if options.rank is not None:
         nearness = {"description": "1 for the nearest row of the right side"}
         added.append(pa.field(options.rank, pa.int32(), metadata=nearness))
+    if options.nearness is not None and options.radius is not None:
+        told = {"description": f"by what rows are near: {_NEARNESS[options.radius.measure]}"}
+        added.append(pa.field(options.nearness, pa.float64(), metadata=told))
     return added
 
 

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.joins.error_regions import ErrorRule
 from hipslake.joins.match_columns import MatchColumns
-from hipslake.joins.pair_grid import Grid, Pairs, SkyPositions
+from hipslake.joins.pair_grid import CHUNK_PAIRS, Grid, Pairs, SkyPositions
+from hipslake.joins.sky_separations import ARCSEC, position_angle, separation_of
 from hipslake.specs.join_specs import MatchOptions
+from hipslake.sphere.array_columns import ArrayColumns
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 MAX_CANDIDATES = 1 << 23  # pairs that are looked at for the rows that are matched at once
 _CANDIDATES_PER_ROW = 16  # past this many for each wanted neighbour, nearer ones are looked for first
-_ARCSEC = np.pi / 180 / 3600
 
 
 @dataclass(frozen=True)
-class Matches:
+class Matches(ArrayColumns):
     """Rows of the left side with their matches, by left row and then by rank.
 
     Attributes
@@ -39,6 +42,8 @@ class Matches:
         both are the same.
     rank : int32[m]
         1 for the nearest row of the right side.
+    nearness : float64[m]
+        What nearer rows have less of: see `ErrorRule.judge`. Without errors, the square of the chord.
     """
 
     left: NDArray[np.int64]
@@ -46,9 +51,17 @@ class Matches:
     separation: NDArray[np.float64]
     position_angle: NDArray[np.float64]
     rank: NDArray[np.int32]
+    nearness: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.left)
+
+
+@dataclass(frozen=True)
+class _Near(Pairs):
+    """Pairs within the limits, and how near they are."""
+
+    nearness: NDArray[np.float64]
 
 
 def match(
@@ -58,10 +71,11 @@ def match(
     radius_arcsec: float,
     min_radius_arcsec: float = 0.0,
     neighbours: int | None = 1,
+    errors: ErrorRule | None = None,
 ) -> Iterator[tuple[slice, Matches]]:
     """Match two sides.
 
-    Both limits count as within. Of right rows at exactly the same distance, the earlier one is the nearer.
+    Both limits count as within. Of right rows that are equally near, the earlier one is the nearer.
 
     Parameters
     ----------
@@ -71,6 +85,9 @@ def match(
         Largest and smallest separation.
     neighbours : int or None
         How many of the nearest rows between the two limits; None: all of them.
+    errors : ErrorRule, optional
+        What the position errors of both rows have to allow besides; the nearest rows are the nearest by
+        that. Rows whose error is not known match nothing.
 
     Yields
     ------
@@ -82,18 +99,107 @@ def match(
     waiting = [slice(0, len(left))]
     while waiting:
         rows = waiting.pop()
-        part = SkyPositions(left.ra[rows], left.dec[rows], left.h29[rows])
-        grid = Grid(part, right, _reach(radius_arcsec))
-        crowded = neighbours is not None and grid.candidates > _enough(len(part), neighbours)
-        if not crowded and grid.candidates > MAX_CANDIDATES and len(part) > 1:
+        part = left.take(rows)
+        grids = _grids(part, right, radius_arcsec, errors)
+        candidates = sum(each.grid.candidates for each in grids)
+        crowded = errors is None and neighbours is not None and candidates > _enough(len(part), neighbours)
+        if not crowded and candidates > MAX_CANDIDATES and len(part) > 1:
             middle = (rows.start + rows.stop) // 2
             waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
             continue
         if crowded and neighbours is not None:
             pairs = _nearest(part, right, limits, neighbours)
         else:
-            pairs = _between(grid.pairs(), limits)
-        yield rows, _described(part, right, *_ranked(pairs, neighbours), first=rows.start)
+            pairs = Pairs.together([_between(each.pairs(), limits) for each in grids])
+        near = _judged(part, right, pairs, errors)
+        yield rows, _described(part, right, *_ranked(near, neighbours), first=rows.start)
+
+
+class MatchLimits(TypedDict):
+    """What `match` is told of which rows may be a pair."""
+
+    radius_arcsec: float
+    min_radius_arcsec: float
+    errors: ErrorRule | None
+
+
+def match_limits(options: MatchOptions, radius_arcsec: float | None) -> MatchLimits:
+    """What options say of which rows may be a pair.
+
+    Parameters
+    ----------
+    options : MatchOptions
+    radius_arcsec : float or None
+        Where the errors of the rows say the radius: a bound on it.
+    """
+    radius, errors = options.radius_arcsec, None
+    if options.radius is not None:
+        errors = ErrorRule(options.radius.combine, options.radius.sigmas, options.radius.elliptical)
+        radius = radius_arcsec
+    assert radius is not None
+    return {"radius_arcsec": radius, "min_radius_arcsec": options.min_radius_arcsec, "errors": errors}
+
+
+class _SomeRows(NamedTuple):
+    """A grid of some of the rows of both sides, by their places; None: all."""
+
+    grid: Grid
+    left: NDArray[np.int64] | None
+    right: NDArray[np.int64] | None
+
+    def pairs(self) -> Pairs:
+        pairs = self.grid.pairs()
+        if self.left is None or self.right is None:
+            return pairs
+        return Pairs(self.left[pairs.left], self.right[pairs.right], pairs.chord2)
+
+
+def _grids(
+    left: SkyPositions, right: SkyPositions, radius_arcsec: float, errors: ErrorRule | None
+) -> list[_SomeRows]:
+    """The grids that together hold all pairs.
+
+    With errors, a few rows may reach much farther than the others. So where there are many candidates, rows
+    of small errors and rows of large ones are looked for apart.
+    """
+    if errors is None:
+        return [_SomeRows(Grid(left, right, _reach(radius_arcsec)), None, None)]
+    here, there = (
+        np.zeros(len(side)) if side.errors is None else side.errors.largest for side in (left, right)
+    )
+    waiting, found = [(np.flatnonzero(here >= 0.0), np.flatnonzero(there >= 0.0))], []
+    while waiting:
+        mine, others = waiting.pop()
+        most = here[mine].max(initial=0.0), there[others].max(initial=0.0)
+        reach = min(_reach(errors.reach(*most)), _reach(radius_arcsec))
+        grid = Grid(left.take(mine), right.take(others), reach)
+        if grid.candidates > _enough(len(mine) + len(others), 1):
+            of_left = most[0] >= most[1]
+            parts = _halves(here, mine) if of_left else _halves(there, others)
+            if all(len(part) for part in parts):
+                waiting += [(part, others) if of_left else (mine, part) for part in parts]
+                continue
+        found.append(_SomeRows(grid, mine, others))
+    return found
+
+
+def _halves(errors: NDArray[np.float64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """The rows of at most half the largest error, and the others."""
+    small = errors[rows] <= errors[rows].max() / 2.0
+    return rows[small], rows[~small]
+
+
+def _judged(left: SkyPositions, right: SkyPositions, pairs: Pairs, errors: ErrorRule | None) -> _Near:
+    """The pairs that errors allow, with what they make of their distance."""
+    if errors is None:
+        return _Near(pairs.left, pairs.right, pairs.chord2, pairs.chord2)
+    found = []
+    for first in range(0, len(pairs.left) or 1, CHUNK_PAIRS // 8):
+        some = pairs.select(slice(first, first + CHUNK_PAIRS // 8))
+        here, there = left.take(some.left), right.take(some.right)
+        allowed, nearness = errors.judge(here, there, separation_of(some.chord2))
+        found.append(_Near(some.left, some.right, some.chord2, nearness).select(allowed))
+    return _Near.together(found)
 
 
 def _enough(rows: int, neighbours: int) -> int:
@@ -102,17 +208,12 @@ def _enough(rows: int, neighbours: int) -> int:
 
 def _reach(radius_arcsec: float) -> float:
     """A radius in radians that nothing within the limit is beyond, however it was rounded."""
-    return radius_arcsec * _ARCSEC * (1.0 + 1e-12) + 1e-15
-
-
-def _separation(chord2: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Arcseconds, of squares of chords."""
-    return 2.0 * np.arcsin(np.minimum(np.sqrt(chord2) / 2.0, 1.0)) / _ARCSEC
+    return radius_arcsec * ARCSEC * (1.0 + 1e-12) + 1e-15
 
 
 def _between(pairs: Pairs, limits: tuple[float, float]) -> Pairs:
     """The pairs whose separation, as it is reported, is within the limits."""
-    separation = _separation(pairs.chord2)
+    separation = separation_of(pairs.chord2)
     return pairs.select((separation >= limits[0]) & (separation <= limits[1]))
 
 
@@ -138,14 +239,14 @@ def _nearest(left: SkyPositions, right: SkyPositions, limits: tuple[float, float
     return Pairs.together(found)
 
 
-def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int32]]:
+def _ranked(pairs: _Near, neighbours: int | None) -> tuple[_Near, NDArray[np.int32]]:
     """The pairs by left row and nearness, and the rank of each; no more than asked for."""
     pairs = pairs.select(curve_order(pairs.left))
     tied = pairs.left[1:] == pairs.left[:-1]
     if tied.any():  # few rows have more than one match: only those are sorted by distance
         several = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
         some = pairs.select(several)
-        nearness = np.lexsort((some.right, some.chord2, some.left))
+        nearness = np.lexsort((some.right, some.nearness, some.left))
         order = np.arange(len(pairs.left))
         order[several] = several[nearness]
         pairs = pairs.select(order)
@@ -161,32 +262,12 @@ def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int
 
 
 def _described(
-    left: SkyPositions, right: SkyPositions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
+    left: SkyPositions, right: SkyPositions, pairs: _Near, rank: NDArray[np.int32], *, first: int
 ) -> Matches:
     here, there = left.take(pairs.left), right.take(pairs.right)
-    separation = _separation(pairs.chord2)
-    return Matches(pairs.left + first, pairs.right, separation, position_angle(here, there), rank)
-
-
-def position_angle(here: SkyPositions, there: SkyPositions) -> NDArray[np.float64]:
-    """The direction from positions to others, degrees in [0, 360) from north over east.
-
-    Computed from the differences of the angles, so that nothing is lost where both are near each other.
-
-    Examples
-    --------
-    >>> zero, one = np.zeros(1), np.ones(1)
-    >>> none = np.zeros(1, np.int64)
-    >>> position_angle(SkyPositions(zero, zero, none), SkyPositions(one, zero, none))
-    array([90.])
-    """
-    lat, lon = np.radians(here.dec), np.radians(there.ra - here.ra)
-    up = np.radians(there.dec - here.dec)
-    there_lat = np.radians(there.dec)
-    east = np.sin(lon) * np.cos(there_lat)
-    north = np.sin(up) + 2.0 * np.sin(lat) * np.cos(there_lat) * np.sin(lon / 2.0) ** 2
-    angle = np.degrees(np.arctan2(east, north)) % 360.0
-    return np.where(angle >= 360.0, 0.0, angle)  # -1e-15 % 360 rounds up to 360
+    separation = separation_of(pairs.chord2)
+    angle = position_angle(here, there)
+    return Matches(pairs.left + first, pairs.right, separation, angle, rank, pairs.nearness)
 
 
 def matched(
@@ -197,6 +278,9 @@ def matched(
     options: MatchOptions,
     columns: MatchColumns,
     place: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    *,
+    radius_arcsec: float | None = None,
+    keeps: NDArray[np.bool_] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Match two tables.
 
@@ -215,6 +299,10 @@ def matched(
     columns : MatchColumns
     place : (float64[n], float64[n]), optional
         ICRS degrees of the left rows in their catalog, for an outer match.
+    radius_arcsec : float, optional
+        Where the errors of the rows say the radius: a bound on it.
+    keeps : bool[n], optional
+        Of pairs that are one to one: the left rows that have their nearest row for their own.
 
     Yields
     ------
@@ -226,11 +314,12 @@ def matched(
     found = match(
         here,
         there,
-        radius_arcsec=options.radius_arcsec,
-        min_radius_arcsec=options.min_radius_arcsec,
+        **match_limits(options, radius_arcsec),
         neighbours=1 if options.how == "anti" else options.most,
     )
     for rows, matches in found:
+        if keeps is not None:
+            matches = matches.select(keeps[matches.left])
         chosen, partner = _chosen(rows, matches, options.how)
         arrays = kept.take(pa.array(chosen)).columns
         if options.how != "anti":
@@ -240,6 +329,7 @@ def matched(
             arrays += [pa.array(degrees[chosen]) for degrees in place or ()]
             added = [pa.array(matches.separation), pa.array(matches.position_angle)]
             added += [pa.array(matches.rank)] if options.rank is not None else []
+            added += [pa.array(matches.nearness)] if options.nearness is not None else []
             arrays += added if where is None else [pc.take(values, where) for values in added]
         if len(chosen):
             yield from pa.Table.from_arrays(arrays, schema=schema).combine_chunks().to_batches()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from hipslake.sphere.array_columns import ArrayColumns
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.faces import places, spread_bits
 from hipslake.sphere.pixels import MAX_ORDER, pixel_functions
+
+if TYPE_CHECKING:
+    from hipslake.joins.error_regions import ErrorRegions
 
 STRETCH = 1.4520
 """Largest change of x or y per radian: sqrt(3/2 + 6/pi**2), at a pole along the edge of a base pixel."""
@@ -44,18 +48,22 @@ class SkyPositions:
         ICRS degrees.
     h29 : int64[n]
         `_healpix_29` of these positions, in any order.
+    errors : ErrorRegions or None
+        How well the positions are known; None: exactly.
     """
 
     ra: NDArray[np.float64]
     dec: NDArray[np.float64]
     h29: NDArray[np.int64]
+    errors: ErrorRegions | None = None
 
     def __len__(self) -> int:
         return len(self.h29)
 
-    def take(self, rows: NDArray[np.int64]) -> SkyPositions:
+    def take(self, rows: NDArray[np.int64] | slice) -> SkyPositions:
         """Some of the rows."""
-        return SkyPositions(self.ra[rows], self.dec[rows], self.h29[rows])
+        errors = None if self.errors is None else self.errors.select(rows)
+        return SkyPositions(self.ra[rows], self.dec[rows], self.h29[rows], errors)
 
     @cached_property
     def directions(self) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec
 from hipslake.specs.epochs import JulianYear
+from hipslake.specs.error_columns import ErrorRadius
 from hipslake.specs.hats_spec import HatsSpec
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec
@@ -132,33 +133,68 @@ class EquijoinSpec(JoinSpec):
 class MatchOptions(Frozen):
     """How rows are matched, and what the outcome is called."""
 
-    radius_arcsec: float = Field(gt=0, le=MAX_RADIUS_ARCSEC)
+    radius_arcsec: float | None = Field(default=None, gt=0, le=MAX_RADIUS_ARCSEC)
+    radius: ErrorRadius | None = None  # of each pair of its own, in place of one for all
     min_radius_arcsec: float = Field(default=0.0, ge=0)
-    neighbours: Literal["all"] | int = 1  # how many of the nearest
+    neighbours: Literal["all", "best", "mutual"] | int = 1  # how many of the nearest, or pairs one to one
     how: Literal["inner", "left", "anti", "outer"] = "inner"
     epoch: JulianYear | None = None  # that both sides are carried to
     suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
     separation: str = Field(default="separation_arcsec", min_length=1)  # names of columns that are added
     position_angle: str = Field(default="position_angle_deg", min_length=1)
     rank: str | None = Field(default=None, min_length=1)  # 1 for the nearest; None: not stored
+    nearness: str | None = Field(
+        default=None, min_length=1
+    )  # by what errors tell the nearest; None: not stored
     position: tuple[Column, Column] | None = None  # of an outer match; None: ra_match, dec_match
 
     @field_validator("neighbours", mode="before")
     @classmethod
     def _some_or_all(cls, given: Any) -> Any:
         number = isinstance(given, Integral) and not isinstance(given, bool)
-        if not (number and 1 <= given <= MAX_NEIGHBOURS) and given != "all":
-            raise ValueError(f"{shown_value(given)} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all'")
+        if not (number and 1 <= given <= MAX_NEIGHBOURS) and given not in ("all", "best", "mutual"):
+            raise ValueError(
+                f"{shown_value(given)} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all', or, "
+                "for pairs that are one to one, 'best' or 'mutual'"
+            )
         return int(given) if number else given
 
     @property
     def most(self) -> int | None:
         """How many neighbours a row may have; None: any number."""
-        return None if self.neighbours == "all" else self.neighbours
+        if isinstance(self.neighbours, int):
+            return self.neighbours
+        return None if self.neighbours == "all" else 1
+
+    @property
+    def one_to_one(self) -> Literal["best", "mutual"] | None:
+        """Which pairs there are where no row has more than one; None: right rows may have several."""
+        return None if isinstance(self.neighbours, int) or self.neighbours == "all" else self.neighbours
+
+    @property
+    def within(self) -> str:
+        """How near rows have to be, in words."""
+        if self.radius is not None:
+            return self.radius.described
+        return f"{self.radius_arcsec:g} arcsec"
+
+    @model_validator(mode="after")
+    def _one_radius(self) -> MatchOptions:
+        if (self.radius_arcsec is None) == (self.radius is None):
+            raise ValueError(
+                "radius_arcsec: give it for all pairs, or 'radius: {left: ..., right: ..., sigmas: ...}' for "
+                "one from the errors of each pair" + ("; not both" if self.radius is not None else "")
+            )
+        if self.nearness is not None and self.radius is None:
+            raise ValueError(
+                "nearness: without 'radius', the nearest are told by the separation, which is stored anyway; "
+                "leave it out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _limits_fit(self) -> MatchOptions:
-        if self.min_radius_arcsec > self.radius_arcsec:
+        if self.radius_arcsec is not None and self.min_radius_arcsec > self.radius_arcsec:
             raise ValueError(
                 f"min_radius_arcsec: {self.min_radius_arcsec} is above radius_arcsec {self.radius_arcsec}"
             )
@@ -192,6 +228,7 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
     """One cross-match: two catalogs, how their rows match, and how the outcome is published."""
 
     of_no_outcome = JoinSpec.of_no_outcome | {"missing_margin"}
+    counted_if_said = JoinSpec.counted_if_said | {"radius", "nearness"}
 
     type: Literal["crossmatch"]
     association: AssociationSpec | None = None  # publish as a HATS association

@@ -42,16 +42,17 @@ class ResolveJoinOperator(ResolveOperator):
 class ResolveCrossmatchOperator(ResolveJoinOperator):
     """Freeze the run of a cross-match.
 
-    Reads the params `radius_arcsec`, `region` and `missing_margin` besides.
+    Reads the params `radius_arcsec`, `sigmas`, `region` and `missing_margin` besides.
     """
 
     step = "resolve:crossmatch"
 
     def request_fields(self, context: Context) -> dict[str, Any]:
         params = context["params"]
-        radius = params.get("radius_arcsec")
+        radius, sigmas = params.get("radius_arcsec"), params.get("sigmas")
         return super().request_fields(context) | {
             "radius_arcsec": None if radius is None else float(radius),
+            "sigmas": None if sigmas is None else float(sigmas),
             "region": params.get("region") or None,
             "missing_margin": params.get("missing_margin") or None,
         }

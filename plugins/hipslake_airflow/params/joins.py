@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
+from hipslake.specs.error_columns import MAX_SIGMAS
 from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, CrossmatchSpec, JoinSpec
 
 from hipslake_airflow.params.fields import force_field, region_field, threshold_field
@@ -11,14 +12,7 @@ from hipslake_airflow.params.fields import force_field, region_field, threshold_
 def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
     """Return the params of a cross-match, with types, bounds and help."""
     return {
-        "radius_arcsec": Param(
-            spec.radius_arcsec,
-            type="number",
-            exclusiveMinimum=0,
-            maximum=MAX_RADIUS_ARCSEC,
-            title="Radius (arcsec)",
-            description="Largest separation of a pair. The right catalog needs a margin of at least that.",
-        ),
+        **_radius_params(spec),
         "missing_margin": Param(
             spec.missing_margin,
             type="string",
@@ -28,6 +22,33 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
         ),
         "region": region_field("Only rows of the left catalog in a part of the sky"),
         **join_params(spec),
+    }
+
+
+def _radius_params(spec: CrossmatchSpec) -> dict[str, Param]:
+    """Return the param that says how near rows have to be: a radius, or sigmas of their errors."""
+    if spec.radius is None:
+        return {
+            "radius_arcsec": Param(
+                spec.radius_arcsec,
+                type="number",
+                exclusiveMinimum=0,
+                maximum=MAX_RADIUS_ARCSEC,
+                title="Radius (arcsec)",
+                description="Largest separation of a pair. The right catalog needs a margin of at least "
+                "that.",
+            )
+        }
+    return {
+        "sigmas": Param(
+            spec.radius.sigmas,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=MAX_SIGMAS,
+            title="Sigmas",
+            description="How many times the position errors count that say the radius of each pair. The "
+            "right catalog needs a margin of at least the largest such radius.",
+        )
     }
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.join import CatalogJoin
+from hipslake.catalog.joining.own_partners import OwnPartners
 from hipslake.catalog.joining.right_rows import BesideMargin, NearRows, RightRows
 from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import StretchPlan, plan_stretches
@@ -28,9 +29,9 @@ from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import RegionCut
 from hipslake.errors import SpecError
 from hipslake.joins.match_columns import MatchColumns, match_columns
-from hipslake.joins.matching import matched, merged
+from hipslake.joins.matching import match_limits, matched, merged
 from hipslake.joins.tree_alignment import near
-from hipslake.specs.join_specs import MatchOptions, MotionColumns, check_epoch
+from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, MatchOptions, MotionColumns, check_epoch
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
@@ -38,6 +39,7 @@ from hipslake.storage.folder import Storage
 
 _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
+_LEAST_RADIUS = 1e-9  # arcseconds, where no row has any error
 _TEXT_BYTES = 32  # of a value whose type does not say
 _ARCSEC = np.pi / 180 / 3600
 
@@ -50,6 +52,8 @@ class Crossmatch(CatalogJoin):
     ----------
     left, right : Side
     options : MatchOptions
+    radius_arcsec : float
+        The largest separation that two rows may have at the epoch of the match.
     shift_arcsec : float
         A bound on how far the rows of both sides together move until the epoch of the match.
     cut : RegionCut or None
@@ -62,6 +66,7 @@ class Crossmatch(CatalogJoin):
     left: Side
     right: Side
     options: MatchOptions
+    radius_arcsec: float
     shift_arcsec: float
     cut: RegionCut | None = None
     beside: BesideMargin | None = None
@@ -76,6 +81,7 @@ class Crossmatch(CatalogJoin):
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
         motions: tuple[MotionColumns | None, MotionColumns | None] = (None, None),
         shift_arcsec: float | None = None,
+        radius_arcsec: float | None = None,
         region: Region | None = None,
         filters: tuple[Any, Any] = (None, None),
         needs_margin: bool = True,
@@ -94,6 +100,8 @@ class Crossmatch(CatalogJoin):
         motions : (MotionColumns or None, MotionColumns or None)
         shift_arcsec : float, optional
             As an earlier call has found it, from the same versions.
+        radius_arcsec : float, optional
+            The same, where the errors of the rows say the radius.
         region : Region, optional
             Where left rows are matched, and where an outer match has right rows; the whole sky if not given.
         filters : (filter, filter)
@@ -113,13 +121,15 @@ class Crossmatch(CatalogJoin):
             A filter is not understood.
         SpecError
             A catalog is matched with itself, a position has no epoch, the right side has no sufficient
-            margin, or two columns of the outcome would have one name, or one that catalogs add themselves.
+            margin, a position error is none or so large that nothing bounds the match, or two columns of the
+            outcome would have one name, or one that catalogs add themselves.
         """
         try:
             check_epoch(options.epoch, motions)
         except ValueError as error:
             raise SpecError(str(error)) from None
         both = (left, right)
+        errors = (None, None) if options.radius is None else (options.radius.left, options.radius.right)
         here, there = (
             Side.of(
                 *both[at],
@@ -128,14 +138,17 @@ class Crossmatch(CatalogJoin):
                 options.epoch,
                 keeps_position=at == 0,
                 filters=filters[at],
+                errors=errors[at],
             )
             for at in (0, 1)
         )
         _refuse_self_match(here, there, options)
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
+        if radius_arcsec is None:
+            radius_arcsec = options.radius_arcsec or _largest_radius(here, there, options)
         cut = None if region is None else RegionCut(region, here.position)
-        found = cls(here, there, options, shift_arcsec, cut, beside)
+        found = cls(here, there, options, radius_arcsec, shift_arcsec, cut, beside)
         _refuse_own_names(found.columns)
         if needs_margin and beside is None:
             found.right_rows.margin  # noqa: B018  there is one
@@ -144,7 +157,7 @@ class Crossmatch(CatalogJoin):
     @property
     def reach_arcsec(self) -> float:
         """How far apart rows that match may stand in their catalogs."""
-        return self.options.radius_arcsec + self.shift_arcsec
+        return self.radius_arcsec + self.shift_arcsec
 
     @cached_property
     def columns(self) -> MatchColumns:
@@ -179,7 +192,7 @@ class Crossmatch(CatalogJoin):
         )
         name = self.right.metadata.catalog
         doubt += " Do the filters leave anything?" if filtered else ""
-        return f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {name}: {doubt}"
+        return f"{self.options.how}, {self.options.within}, with {name}: {doubt}"
 
     def stretches(self, most_rows: int) -> StretchPlan:
         """The stretches that are matched one by one, of about so many left rows."""
@@ -214,13 +227,13 @@ class Crossmatch(CatalogJoin):
         rows: pa.Table | None = None
         for begin, end, home in self._pieces(start, stop):
             if rows is None:
-                rows = self._left_rows(start, stop)
+                rows, keeps = self._left_rows(start, stop)
                 keys = rows[HEALPIX_COLUMN].to_numpy()
             first, last = np.searchsorted(keys, [begin, end]).tolist()
-            found = self._matched(rows.slice(first, last - first), home)
+            found = self._matched(rows.slice(first, last - first), keeps[first:last], home)
             yield from found if self.options.how != "outer" else merged(found, self._alone(begin, end, home))
 
-    def _matched(self, mine: pa.Table, home: int) -> Iterator[pa.RecordBatch]:
+    def _matched(self, mine: pa.Table, keeps: NDArray[np.bool_], home: int) -> Iterator[pa.RecordBatch]:
         """The outcome for left rows that lie in a home."""
         if not mine.num_rows:
             return
@@ -228,7 +241,17 @@ class Crossmatch(CatalogJoin):
         near_by = self._near_rows(home, keys[0].as_py(), keys[-1].as_py() + 1)
         here, there = self.left.positions(mine), near_by.positions
         place = self.left.degrees(mine) if self.options.how == "outer" else None
-        yield from matched(mine, here, near_by.take, there, self.options, self.columns, place)
+        yield from matched(
+            mine,
+            here,
+            near_by.take,
+            there,
+            self.options,
+            self.columns,
+            place,
+            radius_arcsec=self.radius_arcsec,
+            keeps=keeps,
+        )
 
     def _alone(self, begin: int, end: int, home: int) -> pa.Table:
         """The right rows of an outer match in [begin, end), a part of a home."""
@@ -248,7 +271,11 @@ class Crossmatch(CatalogJoin):
     @cached_property
     def _unmatched(self) -> UnmatchedRows:
         cut = None if self.cut is None else RegionCut(self.cut.region, self.right.position)
-        return UnmatchedRows(self.left, self.right, self.options, self.reach_arcsec, cut)
+        return UnmatchedRows(self.left, self.right, self.options, self.radius_arcsec, self.reach_arcsec, cut)
+
+    @cached_property
+    def _own(self) -> OwnPartners:
+        return OwnPartners(self.left, self.right, self.options, self.radius_arcsec, self.reach_arcsec)
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
         """A stretch cut at the homes: begin, end, and the home, -1 where none is and rows are kept anyway."""
@@ -263,9 +290,14 @@ class Crossmatch(CatalogJoin):
             pieces.append((at, stop, -1))
         return [piece for piece in pieces if piece[2] >= 0 or self.options.how != "inner"]
 
-    def _left_rows(self, start: int, stop: int) -> pa.Table:
+    def _left_rows(self, start: int, stop: int) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """The left rows in a stretch, and whether each may have its nearest right row."""
         rows = self.left.stretches.read(start, stop)
-        return (rows if self.cut is None else self.cut.inside(rows)).combine_chunks()
+        keeps = self._own.within(start, stop, rows.num_rows)
+        if self.cut is not None:
+            inside = self.cut.mask(rows)
+            rows, keeps = rows.filter(pa.array(inside)), keeps[inside]
+        return rows.combine_chunks(), keeps
 
     def _near_rows(self, home: int, begin: int, end: int) -> NearRows:
         """The right rows that may match left ones in [begin, end), a part of a home."""
@@ -278,6 +310,22 @@ class Crossmatch(CatalogJoin):
                 return near(first, last, (begin, end), reach)
 
         return self.right_rows.near(home, wanted)
+
+
+def _largest_radius(left: Side, right: Side, options: MatchOptions) -> float:
+    """The largest separation that the errors of two rows may allow, arcseconds."""
+    rule = match_limits(options, 0.0)["errors"]
+    assert rule is not None
+    largest = left.largest_error(), right.largest_error()
+    radius = rule.reach(*largest)
+    if radius > MAX_RADIUS_ARCSEC:
+        raise SpecError(
+            f"radius: position errors of up to {largest[0]:g} arcsec in {left.metadata.catalog} and "
+            f"{largest[1]:g} in {right.metadata.catalog} let rows match that are {radius:g} arcsec apart; "
+            f"{MAX_RADIUS_ARCSEC:g} are the most: leave rows of large errors out with filters and state the "
+            "'maximum' of the others, or take fewer sigmas"
+        )
+    return max(radius, _LEAST_RADIUS)
 
 
 def _refuse_own_names(columns: MatchColumns) -> None:

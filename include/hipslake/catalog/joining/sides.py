@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from hipslake.catalog.joining.side_errors import check_error_units, largest_error_in, regions_of
 from hipslake.catalog.joining.stretches import Stretches
-from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import leaf_file, read_errors
+from hipslake.catalog.joining.value_bounds import value_bounds
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.schema import ROW_IDENTITY
@@ -22,10 +22,10 @@ from hipslake.joins.motion import AU_KM_YR_PER_S, MAS, Motion, largest_shift, pr
 from hipslake.joins.pair_grid import SkyPositions
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.specs.catalog_spec import PositionSpec
+from hipslake.specs.error_columns import ErrorColumns
 from hipslake.specs.join_specs import MotionColumns
 from hipslake.sphere.coordinates import positions
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads
 
@@ -46,6 +46,8 @@ class Side:
         From the epoch of the catalog to that of the match; 0 for rows that stay where they are.
     filter : Predicate or None
         Only rows that pass it take part in the match; None: all.
+    errors : ErrorColumns or None
+        The columns that say how well its positions are known; None: exactly.
     """
 
     storage: Storage
@@ -54,6 +56,7 @@ class Side:
     motion: MotionColumns | None = None
     years: float = 0.0
     filter: Predicate | None = None
+    errors: ErrorColumns | None = None
 
     @classmethod
     def of(
@@ -66,6 +69,7 @@ class Side:
         *,
         keeps_position: bool,
         filters: Any = None,
+        errors: ErrorColumns | None = None,
     ) -> Side:
         """A side whose columns and epochs are known to be there.
 
@@ -81,6 +85,7 @@ class Side:
             `_healpix_29` as its own.
         filters : pyarrow.compute.Expression or list or str, optional
             As `Catalog.read` takes them.
+        errors : ErrorColumns, optional
 
         Raises
         ------
@@ -90,7 +95,7 @@ class Side:
             The filter is not understood.
         SpecError
             Rows are to be carried to an epoch, and that of the catalog is not known, or its proper motions
-            are not along the axes of ICRS.
+            are not along the axes of ICRS; errors are no numbers, or have another unit than is said.
         """
         position = icrs_position(metadata)
         whole = joined_schema(metadata)
@@ -104,8 +109,11 @@ class Side:
         years = 0.0
         if motion is not None and epoch is not None:
             years = epoch - _epoch_of(metadata)
-        side = cls(storage, metadata, tuple(kept), motion, years, select(metadata, [], filters).filter)
+        passes = select(metadata, [], filters).filter
+        side = cls(storage, metadata, tuple(kept), motion, years, passes, errors)
         _check_numbers(side, whole)
+        if errors is not None:
+            check_error_units(metadata.catalog, whole, errors)
         return side
 
     @property
@@ -130,8 +138,8 @@ class Side:
 
     @property
     def placing(self) -> list[str]:
-        """The columns that say where the rows stand."""
-        return [self.position.ra, self.position.dec, *self._motion_columns]
+        """The columns that say where the rows stand, and how well that is known."""
+        return [self.position.ra, self.position.dec, *self._motion_columns, *self._error_columns]
 
     @cached_property
     def filtered(self) -> list[str]:
@@ -151,16 +159,32 @@ class Side:
         return icrs_of(rows, self.position)
 
     def positions(self, rows: pa.Table) -> SkyPositions:
-        """Where rows stand at the epoch of the match."""
+        """Where rows stand at the epoch of the match, with their errors."""
         ra, dec = self.degrees(rows)
+        errors = None if self.errors is None else regions_of(rows, self.errors)
         if self.motion is None or self.years == 0.0:
-            return SkyPositions(ra, dec, rows[HEALPIX_COLUMN].to_numpy())
+            return SkyPositions(ra, dec, rows[HEALPIX_COLUMN].to_numpy(), errors)
         pmra, pmdec = positions(rows[self.motion.pmra], rows[self.motion.pmdec])
         more = [
             None if name is None else positions(rows[name], rows[name])[0]
             for name in (self.motion.parallax, self.motion.radial_velocity)
         ]
-        return propagate(ra, dec, Motion(pmra, pmdec, *more), self.years)
+        return replace(propagate(ra, dec, Motion(pmra, pmdec, *more), self.years), errors=errors)
+
+    def largest_error(self) -> float:
+        """A bound on the position errors of all rows, in arcseconds, from the footers of all leaf files.
+
+        Leaves whose footer tells of an error that may not be are read: rows that do not pass the filter may
+        have it.
+
+        Raises
+        ------
+        SpecError
+            A row has a negative or an infinite error, or one above the maximum that is stated.
+        """
+        if self.errors is None:
+            return 0.0
+        return largest_error_in(self.storage, self.metadata, self.errors, self.places.inside)
 
     def largest_shift(self) -> float:
         """A bound on how far any row moves, in arcseconds, from the footers of all leaf files.
@@ -220,6 +244,10 @@ class Side:
         return [margin for margin in self.metadata.margins if margin.group == group]
 
     @property
+    def _error_columns(self) -> tuple[str, ...]:
+        return () if self.errors is None else self.errors.columns
+
+    @property
     def _motion_columns(self) -> list[str]:
         return [] if self.motion is None else [name for _, name in self.motion if name is not None]
 
@@ -239,15 +267,16 @@ def _epoch_of(metadata: CatalogMetadata) -> float:
 
 
 def _check_numbers(side: Side, whole: pa.Schema) -> None:
-    """Motions are numbers."""
-    select(side.metadata, side._motion_columns)
-    for name in side._motion_columns:
-        kind = whole.field(name).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            raise SpecError(
-                f"catalog {side.metadata.catalog}: column {name!r} of its motion is {kind}, not a number; "
-                "name another column"
-            )
+    """Motions and errors are numbers."""
+    for what, names in (("motion", side._motion_columns), ("position errors", side._error_columns)):
+        select(side.metadata, names)
+        for name in names:
+            kind = whole.field(name).type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+                raise SpecError(
+                    f"catalog {side.metadata.catalog}: column {name!r} of its {what} is {kind}, not a "
+                    "number; name another column"
+                )
 
 
 def largest_shift_in(
@@ -271,15 +300,16 @@ def largest_shift_in(
     float
         Arcseconds; infinite where nothing bounds it.
     """
+    names = (motion.pmra, motion.pmdec, motion.parallax, motion.radial_velocity)
     found = [
-        list(in_threads(storage, lambda path: _most_in(storage, path, motion), paths))
+        np.concatenate(list(in_threads(storage, lambda path: value_bounds(storage, path, names), paths)))
         for paths in groups
         if paths
     ]
-    bounds = [bound for files in found for file in files for bound in file]
-    if len(found) > 1 and bounds:
-        bounds = [_Most(*np.max(bounds, axis=0).tolist())]
-    return max((bound.shift(years) for bound in bounds), default=0.0)
+    bounds = np.abs(np.concatenate([*found, np.zeros((0, len(names), 2))])).max(axis=2)
+    if len(found) > 1 and len(bounds):
+        bounds = bounds.max(axis=0, keepdims=True)
+    return max((_Most(*bound).shift(years) for bound in bounds.tolist()), default=0.0)
 
 
 class _Most(NamedTuple):
@@ -293,32 +323,3 @@ class _Most(NamedTuple):
     def shift(self, years: float) -> float:
         receding = self.radial_velocity / AU_KM_YR_PER_S * self.parallax * MAS
         return largest_shift(float(np.hypot(self.pmra, self.pmdec)), years, receding=receding)
-
-
-def _most_in(storage: Storage, path: str, motion: MotionColumns) -> list[_Most]:
-    """Of every row group of a file."""
-    footer = read_footer(storage, path)
-    columns = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
-    chunks = ColumnChunks(footer)
-
-    def most(group: int, name: str | None) -> float:
-        """The largest absolute value of a column in a row group; 0 if the file is older than the column."""
-        at = None if name is None else columns.get(name)
-        if at is None:
-            return 0.0
-        statistics = chunks(group, at).statistics
-        if statistics is None or not statistics.has_min_max:  # nothing but NaN, say
-            return _most_read(storage, path, group, name)
-        return max(abs(float(statistics.min)), abs(float(statistics.max)))
-
-    names = (motion.pmra, motion.pmdec, motion.parallax, motion.radial_velocity)
-    with read_errors(storage, path):
-        return [_Most(*(most(group, name) for name in names)) for group in range(footer.num_row_groups)]
-
-
-def _most_read(storage: Storage, path: str, group: int, name: str | None) -> float:
-    """The largest absolute value of a column in a row group, from its values."""
-    with leaf_file(storage, path) as file:
-        column = file.read_row_group(group, columns=[name])[name]
-    values, _ = positions(column, column)
-    return float(np.max(np.abs(values), where=~np.isnan(values), initial=0.0))

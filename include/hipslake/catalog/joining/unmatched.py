@@ -17,7 +17,8 @@ from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.selection import RegionCut
 from hipslake.errors import VerificationError
-from hipslake.joins.matching import match
+from hipslake.joins.best_pairs import best_pairs
+from hipslake.joins.matching import match, match_limits
 from hipslake.joins.tree_alignment import overlaps
 from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.margin_geometry import surroundings
@@ -32,6 +33,8 @@ class UnmatchedRows:
     ----------
     left, right : Side
     options : MatchOptions
+    radius_arcsec : float
+        The largest separation that two rows may have.
     reach_arcsec : float
         How far apart rows that match may stand in their catalogs.
     cut : RegionCut or None
@@ -41,6 +44,7 @@ class UnmatchedRows:
     left: Side
     right: Side
     options: MatchOptions
+    radius_arcsec: float
     reach_arcsec: float
     cut: RegionCut | None
 
@@ -59,14 +63,13 @@ class UnmatchedRows:
             return np.zeros(number, bool)
         there = self.right.places.inside(surroundings(start, stop, 2.0 * self.reach_arcsec))
         taken = np.zeros(there.num_rows, bool)
-        for _, found in match(
-            self.left.positions(here),
-            self.right.positions(there),
-            radius_arcsec=self.options.radius_arcsec,
-            min_radius_arcsec=self.options.min_radius_arcsec,
-            neighbours=self.options.most,
-        ):
-            taken[found.right] = True
+        sides = self.left.positions(here), self.right.positions(there)
+        limits = match_limits(self.options, self.radius_arcsec)
+        if self.options.one_to_one is not None:
+            taken[best_pairs(*sides, self.options.one_to_one, limits)[1]] = True
+        else:
+            for _, found in match(*sides, **limits, neighbours=self.options.most):
+                taken[found.right] = True
         first, last = np.searchsorted(there[HEALPIX_COLUMN].to_numpy(), [start, stop]).tolist()
         if last - first != number:
             raise VerificationError(

@@ -23,6 +23,7 @@ class FrozenCrossmatch(Frozen):
     right: FrozenSide
     region: str | None = None  # where left rows are matched; None: everywhere
     shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
+    radius_arcsec: float | None = None  # the largest that errors allow two rows; None: the spec says it
     builds_margin: float | None = None  # arcseconds: of the right side, for this run; None: it has one
 
     def open(self, folder: RunFolder) -> Crossmatch:
@@ -42,6 +43,7 @@ class FrozenCrossmatch(Frozen):
             columns=(self.spec.left.columns, self.spec.right.columns),
             motions=(self.spec.left.motion, self.spec.right.motion),
             shift_arcsec=self.shift_arcsec,
+            radius_arcsec=self.radius_arcsec,
             region=None if self.region is None else parse_region(self.region),
             filters=(self.spec.left.filters, self.spec.right.filters),
             beside=None if self.builds_margin is None else margin_beside(folder),

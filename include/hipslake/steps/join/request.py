@@ -51,6 +51,7 @@ class ResolveCrossmatchRequest(ResolveJoinRequest):
 
     spec: CrossmatchSpec | None = None  # handed over by a program, in place of what `spec_file` says
     radius_arcsec: float | None = None  # overrides the spec's
+    sigmas: float | None = None  # overrides that of the spec's radius, where errors say it
     region: str | None = None  # only left rows in it are matched
     missing_margin: Literal["build", "refuse"] | None = None  # overrides the spec's
 

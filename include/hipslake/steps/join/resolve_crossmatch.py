@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
@@ -34,8 +36,10 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = (request.spec or load_spec(request.spec_file, CrossmatchSpec)).with_overrides(
+        spec = request.spec or load_spec(request.spec_file, CrossmatchSpec)
+        spec = spec.with_overrides(
             radius_arcsec=request.radius_arcsec,
+            radius=_with_sigmas(spec, request.sigmas),
             threshold=request.threshold,
             missing_margin=request.missing_margin,
         )
@@ -69,6 +73,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             right=frozen_side(right),
             region=told,
             shift_arcsec=match.shift_arcsec,
+            radius_arcsec=None if spec.radius is None else match.radius_arcsec,
             builds_margin=match.reach_arcsec if builds else None,
         ),
         phases,
@@ -78,6 +83,15 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     return ResolveCrossmatchReport(
         **report.model_dump(), reach_arcsec=match.reach_arcsec, builds_margin=builds
     )
+
+
+def _with_sigmas(spec: CrossmatchSpec, sigmas: float | None) -> dict[str, Any] | None:
+    """Return the radius of the spec with other sigmas; None where nothing is overridden."""
+    if sigmas is None:
+        return None
+    if spec.radius is None:
+        raise SpecError(f"{spec.name}: sigmas: the spec has one radius for all pairs; give radius_arcsec")
+    return spec.radius.model_dump() | {"sigmas": sigmas}
 
 
 def _check_reach(arcsec: float) -> None:
@@ -116,7 +130,7 @@ def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
         join_uri=match.right.storage.uri(),
         join_column=told.right,
         join_column_here=columns.right[told.right],
-        max_separation_arcsec=spec.radius_arcsec,
+        max_separation_arcsec=match.radius_arcsec,
     )
 
 
@@ -131,4 +145,4 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     }
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
     where = f", {match.cut.region}" if match.cut is not None else ""
-    return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"
+    return f"{left} {kinds[spec.how]} {right} within {spec.within}{epoch}{where}"
