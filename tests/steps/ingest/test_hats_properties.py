@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
 from mocpy import MOC
 
+from tests.joins.stilts import needed_stilts
 from tests.peers.running import run_peer
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
@@ -222,20 +222,18 @@ def test_a_published_leaf_has_units_and_ucds_for_astropy(published: Published) -
 
 
 def test_stilts_reads_units_and_ucds_in_the_footer_of_a_leaf(published: Published, tmp_path: Path) -> None:
-    stilts = shutil.which("stilts")
-    if stilts is None:
-        pytest.skip("there is no stilts; it is a package of Debian and Ubuntu")
+    stilts = needed_stilts()
     group = published.catalog.metadata.groups[1]
     path = published.catalog.metadata.partitions(group.name, published.catalog.storage)["path"][0].as_py()
     document = pq.read_metadata(Path(published.catalog.uri, path)).metadata[CONTENT.encode()].decode()
     (tmp_path / "leaf.vot").write_text(document)
-    lint = [stilts, "votlint", str(tmp_path / "leaf.vot")]
+    lint = [*stilts, "votlint", str(tmp_path / "leaf.vot")]
     assert subprocess.run(lint, capture_output=True, text=True, check=True).stdout == ""
     # Debian's has no Parquet, and takes tables with data only.
     whole = document.replace("</TABLE>", "<DATA><TABLEDATA></TABLEDATA></DATA></TABLE>")
     (tmp_path / "leaf.vot").write_text(whole)
     asked = ["ifmt=votable", "cmd=meta name units ucd description", "ofmt=csv", f"out={tmp_path}/said.csv"]
-    subprocess.run([stilts, "tpipe", f"in={tmp_path}/leaf.vot", *asked], capture_output=True, check=True)
+    subprocess.run([*stilts, "tpipe", f"in={tmp_path}/leaf.vot", *asked], capture_output=True, check=True)
     with (tmp_path / "said.csv").open(newline="") as file:
         said = {row["Name"]: row for row in csv.DictReader(file)}
     assert list(said) == group.to_arrow().names
