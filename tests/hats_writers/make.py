@@ -127,6 +127,8 @@ def _read(environment: Environment) -> Iterator[dict[str, object]]:
         for name, what in made.items():
             if name in read:
                 yield _described(writer, name, what, read[name], made)
+            else:  # there is nothing to hold a reading against
+                shutil.rmtree(folder / name)
 
 
 def _described(

@@ -106,6 +106,31 @@ def odd() -> pa.Table:
     )
 
 
+def forms() -> pa.Table:
+    """Columns in other forms of Arrow: large texts, a dictionary, a struct, lists of structs; with nulls."""
+    random = np.random.default_rng(31)
+    rows = 150
+    number = range(rows)
+    large = [None if i % 5 == 3 else "é" * (i % 4) for i in number]
+    kind = [None if i % 5 == 3 else ("star", "galaxy")[i % 2] for i in number]
+    place = [None if i % 5 == 3 else {"x": i, "y": i / 2} for i in number]
+    visits = [
+        None if i % 5 == 3 else [{"mjd": float(i + k), "band": "gr"[k % 2]} for k in range(i % 3)]
+        for i in number
+    ]
+    return pa.table(
+        {
+            "id": pa.array(number, pa.int64()),
+            "ra": random.uniform(0, 360, rows),
+            "dec": np.degrees(np.arcsin(random.uniform(-1, 1, rows))),
+            "large": pa.array(large, pa.large_string()),
+            "kind": pa.array(kind).dictionary_encode(),
+            "place": pa.array(place, pa.struct({"x": pa.int64(), "y": pa.float64()})),
+            "visits": pa.array(visits, pa.list_(pa.struct({"mjd": pa.float64(), "band": pa.string()}))),
+        }
+    )
+
+
 def stars() -> pa.Table:
     """Stars of `gaia`, the objects of `sources`: one in 16."""
     table = gaia().select(["source_id", "ra", "dec", "phot_g_mean_mag"])
@@ -149,7 +174,7 @@ def light_curves() -> pa.Table:
 
 
 TABLES: dict[str, Callable[[], pa.Table]] = {
-    made.__name__: made for made in (gaia, hipparcos, matches, odd, stars, sources, light_curves)
+    made.__name__: made for made in (gaia, hipparcos, matches, odd, forms, stars, sources, light_curves)
 }
 
 

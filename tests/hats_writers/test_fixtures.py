@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -119,14 +120,19 @@ def _alike(found: pa.Table, told: pa.Table) -> bool:
 
 def _texts(table: pa.Table) -> Iterable[str]:
     """Each row as text, in which a NaN is like another."""
-    columns = [_plain(column).to_pylist() for column in table.columns]
+    columns = [_plain(column) for column in table.columns]
     return [repr(row) for row in zip(*columns, strict=True)]
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """The values; lists of structs as the structs of lists that LSDB has in their place."""
+    if not pa.types.is_list(column.type) or not pa.types.is_struct(column.type.value_type):
+        return column.to_pylist()
+    names = [field.name for field in column.type.value_type]
+    return [
+        None if value is None else {name: [one[name] for one in value] for name in names}
+        for value in column.to_pylist()
+    ]
 
 
 def _position(tree: Tree) -> list[str]:

@@ -47,6 +47,7 @@ def main(rows: Path, folder: Path) -> None:
             writer.association("gaia_to_hipparcos")
         if writer.can("npix_suffix"):
             writer.catalog("gaia_folders", "gaia", "object", npix_suffix="/", **SMALL)
+            writer.catalog("forms", "forms", "object", **writer.types_of("forms"), **SMALL)
             writer.catalog("light_curves", "light_curves", "object", sort_columns="object_id", **SMALL)
         if writer.can("npix_parquet_name"):
             writer.catalog(

@@ -47,6 +47,7 @@ def main(rows: Path, folder: Path) -> None:
         bare = {"create_parquet_metadata": False, "should_write_skymap": False}
         writer.write("gaia_bare", gaia, "object", rows="gaia", **bare)
     if hasattr(lsdb.io, "to_association"):
+        writer.write("forms", writer.opened("forms"), "object", rows="forms")
         writer.association("gaia_to_hipparcos", pairs)
     (folder / "made.json").write_text(json.dumps(writer.made, indent=1))
 
