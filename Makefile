@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -102,6 +102,12 @@ bench-cube: setup ## Compare cubes with kartothek, if `make peers-cube` ran, and
 bench-sky: setup ## Measure the catalogs page in a browser, and its endpoints on 4 million partitions
 	@include/setup/setup.sh chromium
 	@$(with) python -m benchmarks.sky $(ARGS)
+
+bench-files: setup ## Ingest up to 176,561 small files, and weigh it by their number (ARGS="--files 1000" takes fewer)
+	@$(with) python -m benchmarks.many_files $(ARGS)
+
+bench-gzip: setup ## Ingest a .csv.gz of 2 GB on one core and on two (ARGS="--gigabytes 0.3" for a smaller one)
+	@$(with) python -m benchmarks.big_gzip $(ARGS)
 
 page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
 	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build

@@ -109,8 +109,8 @@ class Ingest:
         self.wall[request.step] = time.perf_counter() - started
 
 
-def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
-    """Run every step of a catalog's ingest."""
+def up_to_write(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
+    """Run the steps of a catalog's ingest that read its source."""
     dag = f"catalog_ingest__{spec_file.stem}"
     run = run_uri(str(warehouse), dag, "benchmark")
     steps = Ingest(run, scratch)
@@ -130,6 +130,13 @@ def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
     )
     steps.here(plan.run, PlanRequest(run_uri=run), PlanReport)
     steps.in_spark("write_partitions", WriteRequest(run_uri=run), WriteReport)
+    return steps
+
+
+def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
+    """Run every step of a catalog's ingest."""
+    steps = up_to_write(spec_file, warehouse, scratch)
+    run = steps.run
     if RunFolder(run).run().spec.margin.arcsec:
         steps.in_spark("build_margin", margin_request.MarginRequest(run_uri=run), margin_request.MarginReport)
     steps.here(lambda asked: verify.run(asked, ThisProcess()), VerifyRequest(run_uri=run), VerifyReport)

@@ -53,3 +53,13 @@ def _versions_in(python: str, names: Sequence[str]) -> dict[str, str]:
     answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     found: dict[str, str] = json.loads(answer.stdout) if answer.returncode == 0 else {}
     return found
+
+
+def described_in_a_line() -> str:
+    """This machine and the versions that matter, as the pages of benchmarks begin."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pyarrow", "pyspark"))
+    memory = psutil.virtual_memory().total / 2**30
+    return (
+        f"{_processor()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, {platform.system()} "
+        f"{platform.release()}, Python {platform.python_version()}; {versions}"
+    )

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Literal, cast
-
-import pyarrow as pa
+from typing import BinaryIO, Literal, cast
 
 from hipslake.errors import CorruptFileError, InputError, StorageError
 from hipslake.sources.file_listing import located
-from hipslake.sources.source_file import LIST_AGAIN, SourceFile
+from hipslake.sources.source_file import LIST_AGAIN, SeekPoint, SourceFile
+from hipslake.sources.unpacking import (
+    BUFFER_BYTES,
+    INFLATE_ERRORS,
+    GzipContent,
+    ZstandardContent,
+    ZstandardError,
+    gunzipped,
+)
 from hipslake.specs.source_spec import Compression
 
 _ENDINGS: dict[Literal["gzip", "zstd"], tuple[str, ...]] = {
     "gzip": (".gz", ".gzip"),
     "zstd": (".zst", ".zstd"),
 }
-_BUFFER_BYTES = 1 << 20
 
 
 def compression_of(file: SourceFile, given: Compression) -> Literal["none", "gzip", "zstd"]:
@@ -32,10 +35,11 @@ def compression_of(file: SourceFile, given: Compression) -> Literal["none", "gzi
 
 
 @contextmanager
-def decompressed(file: SourceFile, given: Compression) -> Iterator[BinaryIO]:
+def decompressed(file: SourceFile, given: Compression, point: SeekPoint | None = None) -> Iterator[BinaryIO]:
     """Open a file as the stream of its uncompressed bytes.
 
-    A compressed one can seek too, but backwards only by reading once more from the beginning.
+    A compressed one can seek too, but backwards only by reading once more from the beginning, and forwards by
+    reading on, or from a point that is known.
     """
     storage, name = located(file)
     match compression_of(file, given):
@@ -43,11 +47,16 @@ def decompressed(file: SourceFile, given: Compression) -> Iterator[BinaryIO]:
             with storage.open(name) as raw:
                 yield raw
         case "gzip":
-            with storage.open(name) as raw, gzip.GzipFile(fileobj=raw) as unzipped:
-                yield cast("BinaryIO", unzipped)
+            if point is None:
+                with storage.open(name) as raw, gunzipped(raw) as unzipped:
+                    yield cast("BinaryIO", unzipped)
+                return
+            gzipped = GzipContent(lambda: storage.open(name), point)
+            with io.BufferedReader(gzipped, BUFFER_BYTES) as unpacked:
+                yield unpacked
         case "zstd":
-            unpacking = _Zstandard(lambda: storage.open(name))
-            with io.BufferedReader(unpacking, _BUFFER_BYTES) as unpacked:
+            unpacking = ZstandardContent(lambda: storage.open(name), point)
+            with io.BufferedReader(unpacking, BUFFER_BYTES) as unpacked:
                 yield unpacked
 
 
@@ -58,71 +67,13 @@ def explained(file: SourceFile) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise InputError(f"{file.uri} was deleted after the run listed it; {LIST_AGAIN}") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except INFLATE_ERRORS as error:
         raise CorruptFileError(
             f"{file.uri} is truncated or damaged, or no gzip file: {str(error).rstrip('.')}; replace it"
         ) from error
-    except _ZstandardError as error:
+    except ZstandardError as error:
         raise CorruptFileError(
             f"{file.uri} is truncated or damaged, or no zstd file: {error}; replace it"
         ) from error
     except OSError as error:
         raise StorageError(f"{file.uri} cannot be read: {error}; the run will try again") from error
-
-
-class _ZstandardError(ValueError):
-    """A stream is no Zstandard, or ends too early."""
-
-
-class _Zstandard(io.RawIOBase):
-    """The content of a Zstandard stream; `opened` opens the stream, once more for every step back."""
-
-    def __init__(self, opened: Callable[[], BinaryIO]) -> None:
-        self._opened = opened
-        self._stream = pa.BufferReader(b"")
-        self._begin()
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_CUR:
-            offset += self._position
-        elif whence != io.SEEK_SET:
-            raise io.UnsupportedOperation("the end of a stream is not known before it is read")
-        if offset < self._position:
-            self._stream.close()
-            self._begin()
-        while self._position < offset and self._next(min(offset - self._position, _BUFFER_BYTES)):
-            pass
-        return self._position
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._next(len(view))
-        view[: len(data)] = data
-        return len(data)
-
-    def _next(self, size: int) -> bytes:
-        try:
-            data: bytes = self._stream.read(size)
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            raise _ZstandardError(str(error).rstrip(".")) from error
-        self._position += len(data)
-        return data
-
-    def _begin(self) -> None:
-        self._stream = pa.CompressedInputStream(pa.PythonFile(self._opened(), mode="r"), "zstd")
-        self._position = 0

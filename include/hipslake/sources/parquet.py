@@ -32,6 +32,7 @@ from hipslake.sources.source_file import (
 )
 from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource
 from hipslake.sources.voparquet import described_by_votable
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
@@ -111,11 +112,14 @@ def _with_dictionaries(
 ) -> Iterator[tuple[int, str, int, int, bool]]:
     """Chunks with a dictionary of texts: row group, column, values, bytes, and whether that is large."""
     metadata = parquet.metadata
+    texts = [
+        at for at in range(metadata.num_columns) if metadata.schema.column(at).physical_type == "BYTE_ARRAY"
+    ]
+    if not texts:
+        return
     chunks = ColumnChunks(metadata)
     for group in groups:
-        for number in range(metadata.num_columns):
-            if metadata.schema.column(number).physical_type != "BYTE_ARRAY":
-                continue
+        for number in texts:
             chunk = chunks(group, number)
             if not chunk.has_dictionary_page:
                 continue
@@ -158,6 +162,10 @@ class ParquetSource(DescribedSource[ParquetHead]):
     """
 
     format: ClassVar[str] = "parquet"
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        self._schemas: dict[bytes, pa.Schema] = {}  # each once: very many files have the same
 
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         found: list[Split] = []
@@ -203,8 +211,9 @@ class ParquetSource(DescribedSource[ParquetHead]):
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
             schema = with_int96_as(parquet.schema_arrow, metadata, unit)
             schema = described_by_votable(schema.with_metadata(metadata.metadata), file)
+            schema = pa.schema([_without_field_id(field) for field in schema])
             return ParquetHead(
-                pa.schema([_without_field_id(field) for field in schema]),
+                self._schemas.setdefault(schema.serialize().to_pybytes(), schema),
                 tuple(group.num_rows for group in groups),
                 tuple(group.total_byte_size for group in groups),
             )
@@ -251,6 +260,8 @@ def _runs(footer: ParquetHead, target_bytes: int) -> list[tuple[int, int]]:
     """Cut row groups into runs of about `target_bytes`; a run starts where a multiple of it is passed."""
     if not sum(footer.rows):
         return []
+    if sum(footer.sizes) <= target_bytes:
+        return [(0, len(footer.sizes))]
     before = np.cumsum((0, *footer.sizes[:-1]))
     part = before // max(target_bytes, 1)
     starts = np.flatnonzero(np.diff(part, prepend=-1))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from hipslake.errors import InputError
-from hipslake.specs.base import Frozen
 
 ALWAYS_FINE = 1 << 30
 """Bytes that any file may become."""
@@ -17,7 +19,8 @@ LIST_AGAIN = "start a new run, or clear this one from the task that lists the fi
 """What to do about a file that is not the one that a run listed."""
 
 
-class SourceFile(Frozen):
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))  # a run may have very many
+class SourceFile:
     """One input file as it was listed; the fingerprint of a run is made of these."""
 
     ordinal: int  # its place in the source order: files sorted by URI
@@ -27,14 +30,36 @@ class SourceFile(Frozen):
     place: str | None = None  # the local folder that no link of its path leads out of; None: anywhere
 
 
-class Split(Frozen):
-    """The part of a source file that one task reads: row groups, bytes or rows [start, stop)."""
+class SeekPoint(NamedTuple):
+    """A place in a compressed file from which on it can be unpacked without what stands before.
+
+    Attributes
+    ----------
+    bits : int
+        Of the file before it.
+    content : int
+        Bytes that these unpack to.
+    window : bytes
+        The last of these, to which what follows may refer.
+    """
+
+    bits: int
+    content: int
+    window: bytes
+
+
+class Split(NamedTuple):
+    """The part of a source file that one task reads: [start, stop).
+
+    Row groups, bytes, rows, or bytes of the content that a compressed file unpacks to, from a point in it on.
+    """
 
     ordinal: int  # its place in the source order, over all files
     file: SourceFile
-    unit: Literal["row_groups", "bytes", "rows"]
+    unit: Literal["row_groups", "bytes", "rows", "content"]
     start: int
     stop: int
+    point: SeekPoint | None = None
 
 
 def most_bytes(file: SourceFile, ratio: int) -> int:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from hipslake.sources.file_listing import FileListing, check_unchanged, list_files
+from hipslake.sources.file_listing import FileListing, check_unchanged, list_files, located
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import SourceSpec
+from hipslake.storage.small_files import in_threads
 
 SPLIT_BYTES = 256 << 20
 BATCH_BYTES = 64 << 20
@@ -216,6 +216,10 @@ class DescribedSource(Source, Generic[HeadT]):
     def tells_types(self) -> bool:
         return True
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to tasks: each of them reads few files, and no header need travel to it."""
+        return {**self.__dict__, "_known": {}}
+
     @abstractmethod
     def read_head(self, file: SourceFile) -> HeadT:
         """Read the header of a file.
@@ -229,16 +233,17 @@ class DescribedSource(Source, Generic[HeadT]):
     def heads(self, files: Sequence[SourceFile]) -> list[HeadT]:
         """Return the headers of the files."""
         unknown = [file for file in files if file not in self._known]
-        if len(unknown) == 1:
-            self._known[unknown[0]] = self.read_head(unknown[0])
-        elif unknown:
-            with ThreadPoolExecutor(HEADER_THREADS) as pool:
-                self._known.update(zip(unknown, pool.map(self.read_head, unknown), strict=True))
+        if unknown:
+            storage, _ = located(unknown[0])
+            self._known.update(zip(unknown, in_threads(storage, self.read_head, unknown), strict=True))
         return [self._known[file] for file in files]
 
     def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
         heads = self.heads(files)
-        return self.unify([(file.uri, head.schema) for file, head in zip(files, heads, strict=True)])
+        distinct: dict[int, tuple[str, pa.Schema]] = {}  # very many files may share one schema
+        for file, head in zip(files, heads, strict=True):
+            distinct.setdefault(id(head.schema), (file.uri, head.schema))
+        return self.unify([*distinct.values()])
 
     def infer(self, split: Split) -> pa.Schema:
         return self.heads([split.file])[0].schema

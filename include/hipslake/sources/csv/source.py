@@ -91,7 +91,7 @@ class CsvSource(TextSource):
         """The schema of a split, or of its first so many blocks; and whether these are all that it has."""
         check_unchanged(split.file)
         whole = True
-        with explained(split.file), self.opened(split.file) as text:
+        with explained(split.file), self.opened(split.file, split.point) as text:
             header = read_header(text, self._options, split.file.uri)
             if header is None:
                 return pa.schema([]), whole
@@ -125,7 +125,7 @@ class CsvSource(TextSource):
             )
 
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        with explained(split.file), self.opened(split.file) as text:
+        with explained(split.file), self.opened(split.file, split.point) as text:
             header = read_header(text, self._options, split.file.uri)
             if header is None:
                 return

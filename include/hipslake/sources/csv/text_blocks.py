@@ -5,18 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, decompressed
-from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.seek_points import seek_points
+from hipslake.sources.source_file import SeekPoint, SourceFile, Split
 from hipslake.sources.source_reader import SPLIT_BYTES, Source
-from hipslake.specs.source_spec import CsvOptions, EcsvOptions
+from hipslake.specs.source_spec import CsvOptions, EcsvOptions, SourceSpec
 
 BLOCK_BYTES = 8 << 20
 LONGEST_ROW = 64 << 20
+DIVIDED_BYTES = 64 << 20
+"""What a compressed file has at least, for several tasks to read it."""
+_DIVIDED_FILES = 16  # at most: more than that are as many tasks
+_END = 1 << 62  # of a content whose size only its end tells
 _LF = 10
 _CHUNK_BYTES = 8 << 20
 _PIECE = 1 << 20
@@ -121,6 +126,20 @@ def first_row_end(data: bytes, start: int, quote: bytes, piece: int = _PIECE) ->
     return 0
 
 
+def _between(points: list[SeekPoint], file: SourceFile, first: int) -> list[Split]:
+    """The parts of a file that has points, each with the lines that start in it.
+
+    The line at a point belongs to the part before: it is known to start there once the byte before is read.
+    """
+    starts = [0, *(point.content + 1 for point in points)] if points else []
+    return [
+        Split(first + at, file, "content", start, stop, point)
+        for at, (start, stop, point) in enumerate(
+            zip(starts, [*starts[1:], _END], [None, *points], strict=True) if points else ()
+        )
+    ]
+
+
 def _check_length(carry: bytes, position: int, uri: str, what: str) -> None:
     if len(carry) > LONGEST_ROW:
         raise CorruptFileError(
@@ -131,11 +150,20 @@ def _check_length(carry: bytes, position: int, uri: str, what: str) -> None:
 class TextSource(Source):
     """Files of text.
 
-    A plain file is read by several tasks: a split has the lines that start in its bytes. A compressed file,
-    and one whose values hold line ends, is read by one task, as a stream.
+    A plain file is read by several tasks: a split has the lines that start in its bytes. So is a large
+    compressed one that has points to begin at. A smaller one, one among very many, and one whose values hold
+    line ends, is read by one task, as a stream.
     """
 
     _options: CsvOptions | EcsvOptions
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        self._points: dict[tuple[str, str, int], list[SeekPoint]] = {}  # of the files that were looked at
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to tasks: splits hold the points that they need."""
+        return {**self.__dict__, "_points": {}}
 
     @property
     @abstractmethod
@@ -144,7 +172,13 @@ class TextSource(Source):
 
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         found: list[Split] = []
+        total = sum(file.size for file in files)
         for file in files:
+            if file.size >= max(DIVIDED_BYTES, total // _DIVIDED_FILES):
+                points = self._points_in(file, target_bytes)
+                found += _between(points, file, len(found))
+                if points:
+                    continue
             whole = self._is_compressed(file) or self.quote_of_lines is not None
             step = max(file.size if whole else target_bytes, 1)
             for start in range(0, file.size, step):
@@ -152,9 +186,18 @@ class TextSource(Source):
                 found.append(Split(ordinal=len(found), file=file, unit="bytes", start=start, stop=stop))
         return found
 
-    def opened(self, file: SourceFile) -> AbstractContextManager[BinaryIO]:
-        """Open the uncompressed text of a file."""
-        return decompressed(file, self._options.compression)
+    def _points_in(self, file: SourceFile, target_bytes: int) -> list[SeekPoint]:
+        kind = compression_of(file, self._options.compression)
+        if kind == "none" or self.quote_of_lines is not None:
+            return []
+        key = (file.uri, file.stamp, target_bytes)
+        if key not in self._points:
+            self._points[key] = seek_points(file, kind, target_bytes)
+        return self._points[key]
+
+    def opened(self, file: SourceFile, point: SeekPoint | None = None) -> AbstractContextManager[BinaryIO]:
+        """Open the uncompressed text of a file, of which what follows a point may be read alone."""
+        return decompressed(file, self._options.compression, point)
 
     def blocks(
         self, text: BinaryIO, split: Split, first: int, block_bytes: int = BLOCK_BYTES
@@ -163,7 +206,8 @@ class TextSource(Source):
         uri, quote = split.file.uri, self.quote_of_lines
         if quote is not None:
             return cut_quoted_blocks(text, first=first, quote=quote, uri=uri, block_bytes=block_bytes)
-        stop = None if self._is_compressed(split.file) else split.stop
+        is_part = split.unit == "content" or not self._is_compressed(split.file)
+        stop = split.stop if is_part else None
         return cut_blocks(text, split.start, stop, first=first, uri=uri, block_bytes=block_bytes)
 
     def lines_before(self, file: SourceFile, offset: int) -> int:

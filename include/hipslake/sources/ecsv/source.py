@@ -135,7 +135,7 @@ class EcsvSource(TextSource, DescribedSource[Columns]):
 
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         file = split.file
-        with explained(file), self.opened(file) as text:
+        with explained(file), self.opened(file, split.point) as text:
             header = self._header(text, file.uri)
             if header is None:
                 return

@@ -20,9 +20,8 @@ from hipslake.engine.model import Block, Counter, Routed
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.append.state import AppendState, load_append_state
-from hipslake.steps.ingest.split_rows import runs_of_splits
 from hipslake.steps.ingest.write_state import GroupPlan
-from hipslake.steps.ingest.write_tasks import LeafWriter, route_split
+from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
@@ -65,8 +64,7 @@ class AppendTask:
         """Send each reduce task its new rows; the last map task sends it none, but says that it has work."""
         state = self.state
         if number < len(self._runs):
-            for split in range(*self._runs[number]):
-                yield from route_split(state, split)
+            yield from route_splits(state, *self._runs[number])
             return
         for plan in state.plans:
             nothing = pa.RecordBatch.from_pylist([], plan.schema)
@@ -92,7 +90,7 @@ class AppendTask:
 
     @property
     def _runs(self) -> tuple[tuple[int, int], ...]:
-        return runs_of_splits(len(self.state.splits.splits), self.cores)
+        return self.state.splits.splits.runs(self.cores)
 
 
 class _Merge:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +25,9 @@ from hipslake.catalog.placement import Placer
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys
-from hipslake.sources import Source, Split
+from hipslake.sources import Source
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
-from hipslake.steps.ingest.split_rows import runs_of_splits
+from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import to_targets
 from hipslake.steps.run import FrozenObjects, RunFolder
 from hipslake.storage.folder import Storage
@@ -44,7 +44,7 @@ _WANTED = f"{ObjectPixels.FOLDER}/wanted.arrow"
 
 
 def gather_object_pixels(
-    folder: RunFolder, source: Source, splits: Sequence[Split], schema: pa.Schema | None, engine: Engine
+    folder: RunFolder, source: Source, splits: SplitList, schema: pa.Schema | None, engine: Engine
 ) -> ObjectPixels:
     """Leave the ids and pixels of the run's objects in its folder, sorted by code; return how to find them.
 
@@ -83,7 +83,7 @@ def gather_object_pixels(
                 Placer(run.spec, ObjectPixels(folder.storage, kind, 1)).check(schema)
                 field = schema.field(given.column)
             rows = most = objects.metadata.total_rows
-            small = sum({split.file.uri: split.file.size for split in splits}.values()) < SMALL_SOURCE_BYTES
+            small = splits.file_bytes < SMALL_SOURCE_BYTES
             if small:
                 most = min(rows, _store_wanted(folder.storage, source, splits, field, engine))
             pieces = pieces_for(most)
@@ -195,24 +195,22 @@ class WantedTask:
     """Reads the ids of the splits of each task; gives the codes of the distinct ones."""
 
     source: Source
-    splits: tuple[Split, ...]
+    splits: SplitList
     tasks: tuple[tuple[int, int], ...]
     field: pa.Field
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Give the codes of a task."""
         found = [np.empty(0, np.uint64)]
-        for split in self.splits[slice(*self.tasks[task])]:
+        for split in self.splits.between(*self.tasks[task]):
             for batch in self.source.read(split, pa.schema([self.field]), [self.field.name]):
                 found.append(np.unique(key_codes(plain_keys(batch.column(0)).drop_null())))
         yield pa.record_batch([np.unique(np.concatenate(found)).view(np.int64)], schema=_FOUND)
 
 
-def _store_wanted(
-    folder: Storage, source: Source, splits: Sequence[Split], field: pa.Field, engine: Engine
-) -> int:
+def _store_wanted(folder: Storage, source: Source, splits: SplitList, field: pa.Field, engine: Engine) -> int:
     """Leave the codes of all ids of the source in the run folder, ascending; return how many there are."""
-    task = WantedTask(source, tuple(splits), runs_of_splits(len(splits), engine.cores), field)
+    task = WantedTask(source, splits, splits.runs(engine.cores), field)
     with engine.progress("ids"):
         found = engine.run(task, tasks=len(task.tasks), result=_FOUND)
     codes = np.unique(found["code"].to_numpy().view(np.uint64))

@@ -12,6 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,11 +27,11 @@ from hipslake.sources import Source, check_names, open_source
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels
-from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitCount
+from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitFinding
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.row_bytes import sampled_row_bytes
-from hipslake.steps.ingest.split_rows import runs_of_splits
+from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -60,19 +61,19 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     storage.delete_tree(_PARTS)
     parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
     with phases("splits"):
-        splits = tuple(source.splits(inputs.files, request.split_target_bytes))
+        splits = SplitList.of(source.splits(inputs.files, request.split_target_bytes))
         schema = source.schema(inputs.files)
         if schema is not None:
             schema = as_described(spec, schema, run.felis)
             _check(schema, spec)
-    if not splits:
+    if not len(splits):
         return _nothing(folder, schema)
     placer = Placer(spec)
     if spec.position_from is not None:
         with phases("objects"):
             placer = Placer(spec, gather_object_pixels(folder, source, splits, schema, engine))
     log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
-    tasks = runs_of_splits(len(splits), engine.cores)
+    tasks = splits.runs(engine.cores)
     task = CountTask(
         folder=storage,
         parts=f"{parts}/0",
@@ -91,22 +92,21 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             pool.submit(sampled_row_bytes, source, inputs.files, schema, spec) if schema is not None else None
         )
         with phases("count"):
-            counts, reports = _count(engine, task)
+            counted = _count(engine, task)
     if schema is None:
-        schema = as_described(spec, _inferred(source, task, reports), run.felis)
+        schema = as_described(spec, _inferred(source, task, counted), run.felis)
         _check(schema, spec)
         placer.check(schema)
     for line in source.shaping_lines(schema):
         log.info("%s", line)
-    table = SplitTable(
-        splits=splits,
-        rows=np.array([report.rows for report in reports], np.int64),
-        rejected=np.array([sum(report.rejected.values()) for report in reports], np.int64),
-    )
-    rows, rejected = int(table.rows.sum()), rejected_by_reason(reports)
+    findings, rejected_in = counted.findings, np.zeros(len(splits), np.int64)
+    for finding in findings:
+        rejected_in[finding.split] = sum(finding.rejected.values())
+    table = SplitTable(splits, counted.rows, rejected_in)
+    rows, rejected = int(table.rows.sum()), rejected_by_reason(findings)
     if rows == 0:
         return _nothing(folder, schema)
-    shown = examples(reports, table, request.max_examples)
+    shown = examples(findings, table, request.max_examples)
     check_bad_rows(spec, rows=rows, rejected=rejected, shown=shown)
     if sum(rejected.values()) == rows:
         raise EmptySourceError(
@@ -115,7 +115,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     with phases("weigh"):
         weights = weighing.result() if weighing else sampled_row_bytes(source, inputs.files, schema, spec)
     with phases("deepen"):
-        histogram = Histogram.from_counts(counts.order, *counts.total())
+        histogram = Histogram.from_counts(counted.counts.order, *counted.counts.total())
         row_bytes = {group: weight.disk for group, weight in weights.items()}
         deepened: dict[int, int] = {}
         while (crowded := crowded_pixels(histogram, spec, row_bytes)).any():
@@ -138,7 +138,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         highest_order=int(histogram.order.max()),
         crowded=deepened,
         rejected=rejected,
-        unmatched=sum(report.unmatched for report in reports),
+        unmatched=sum(finding.unmatched for finding in findings),
         examples=shown,
         group_bytes={group: int(weight.disk * (rows - bad)) for group, weight in weights.items()},
         row_bytes=weights,
@@ -160,7 +160,7 @@ def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
             "rows there"
         )
     none = Histogram.from_counts(run.spec.mapping_order, np.empty(0, np.int64), np.empty(0, np.int64))
-    splits = SplitTable((), np.empty(0, np.int64), np.empty(0, np.int64))
+    splits = SplitTable(SplitList.of([]), np.empty(0, np.int64), np.empty(0, np.int64))
     store_histogram(folder.storage, splits, schema or pa.schema([]), none, {})
     return HistogramReport(files=len(inputs.files), bytes=inputs.total_bytes)
 
@@ -195,20 +195,35 @@ def store_histogram(
         summed.result()
 
 
-def _count(engine: Engine, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
-    """Run the tasks; give the sum of their parts, and what they met in each split, in source order."""
+class _Counted(NamedTuple):
+    """What the tasks have found: the sum of their parts, and per split its rows and what was met in it.
+
+    `like` is the split whose finding tells the schema of each, where it had to be inferred.
+    """
+
+    counts: PixelCounts
+    rows: NDArray[np.int64]
+    like: list[int | None]
+    findings: tuple[SplitFinding, ...]
+
+
+def _count(engine: Engine, task: CountTask) -> _Counted:
     with engine.progress("histogram", done=task.done):
-        texts = engine.run(task, tasks=len(task.tasks), result=RESULT).column(0).to_pylist()
-    reports = sorted(
-        (SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split
-    )
+        found = engine.run(task, tasks=len(task.tasks), result=RESULT).sort_by("split")
     parts = [task.part_path(number) for number in range(len(task.tasks))]
-    return sum_parts(task.folder, parts, task.order), reports
+    texts = found["found"].drop_null().to_pylist()
+    return _Counted(
+        sum_parts(task.folder, parts, task.order),
+        found["rows"].to_numpy(),
+        found["like"].to_pylist(),
+        tuple(SplitFinding.model_validate_json(text) for text in texts),
+    )
 
 
-def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.Schema:
-    found = [(task.splits[report.split].file.uri, report.arrow_schema()) for report in reports]
-    position = task.spec.position
+def _inferred(source: Source, task: CountTask, counted: _Counted) -> pa.Schema:
+    schemas = {finding.split: finding.arrow_schema() for finding in counted.findings}
+    uris, position = task.splits.table["uri"].to_pylist(), task.spec.position
+    found = [(uri, schemas[like]) for uri, like in zip(uris, counted.like, strict=True) if like is not None]
     return source.unify(
         [(uri, schema) for uri, schema in found if schema is not None], numbers=(position.ra, position.dec)
     )
@@ -226,25 +241,25 @@ def _deepened(
     cells = histogram.select(crowded)
     order, deeper = int(cells.order.max()), deeper_order(cells, first.spec)
     task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{parts}/{deeper}")
-    counts, _ = _count(engine, task)
+    counts = _count(engine, task).counts
     return histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))
 
 
-def rejected_by_reason(counts: Sequence[SplitCount]) -> dict[str, int]:
+def rejected_by_reason(findings: Sequence[SplitFinding]) -> dict[str, int]:
     """Rows per reason, over all splits."""
     total: Counter[int] = Counter()
-    for count in counts:
-        total.update(count.rejected)
+    for finding in findings:
+        total.update(finding.rejected)
     return {REASONS[code]: total[code] for code in sorted(total)}
 
 
-def examples(counts: Sequence[SplitCount], table: SplitTable, most: int) -> tuple[str, ...]:
+def examples(findings: Sequence[SplitFinding], table: SplitTable, most: int) -> tuple[str, ...]:
     """The first bad rows in source order: file, row (from 1, without the header), values and reason."""
     before = table.rows_in_file_before
     lines: list[str] = []
-    for count in counts:
-        for bad in count.examples[: most - len(lines)]:
-            uri, row = table.splits[count.split].file.uri, int(before[count.split]) + bad.row + 1
+    for finding in findings:
+        for bad in finding.examples[: most - len(lines)]:
+            uri, row = table.splits.uri_of(finding.split), int(before[finding.split]) + bad.row + 1
             lines.append(f"{uri}, row {row}: {bad.id or f'{bad.lon}, {bad.lat}'} ({REASONS[bad.reason]})")
     return tuple(lines)
 

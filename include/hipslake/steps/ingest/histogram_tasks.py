@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +15,7 @@ from pydantic import Field
 
 from hipslake.catalog.placement import NULL_OBJECT, Placer, indexed
 from hipslake.catalog.schema import schema_of_text, schema_text
-from hipslake.engine.model import Counter
+from hipslake.engine.model import Counter as RowCounter
 from hipslake.sources import Source, Split
 from hipslake.sources.csv.inference import held_types
 from hipslake.sources.names import takes_texts
@@ -21,10 +24,14 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.angle_columns import is_text
 from hipslake.sphere.pixels import coarsen
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
-from hipslake.steps.ingest.split_rows import Chunk, chunks
+from hipslake.steps.ingest.split_list import SplitList
+from hipslake.steps.ingest.split_rows import Chunk, Piece, chunks
 from hipslake.storage.folder import Storage
 
-RESULT = pa.schema([("report", pa.string())])
+RESULT = pa.schema(
+    [("split", pa.int64()), ("rows", pa.int64()), ("like", pa.int64()), ("found", pa.string())]
+)
+"""Of each split its rows, the split whose finding tells its schema, and a `SplitFinding` if there is any."""
 
 _NUMBERS = {"float64": pa.float64(), "int64": pa.int64(), "uint64": pa.uint64(), "padded": pa.float64()}
 _KEYS = {"integer": pa.int64(), "uint64": pa.uint64(), "text": pa.large_string()}
@@ -41,11 +48,10 @@ class BadRow(Frozen):
     id: str = ""  # of its object
 
 
-class SplitCount(Frozen):
-    """What a task met in one split."""
+class SplitFinding(Frozen):
+    """What a task met in one split, beside rows that are on the sky."""
 
     split: int  # its place in the list of splits
-    rows: int
     rejected: dict[int, int] = Field(default_factory=dict)  # reason code -> rows
     unmatched: int = 0  # rows with an id of no object, which lie at their own positions
     examples: tuple[BadRow, ...] = ()
@@ -88,13 +94,13 @@ class CountTask:
     parts: str
     source: Source
     spec: CatalogSpec
-    splits: tuple[Split, ...]
+    splits: SplitList
     placer: Placer
     tasks: tuple[tuple[int, int], ...]
     schema: pa.Schema | None
     order: int
     max_examples: int
-    done: Counter
+    done: RowCounter
     crowded: tuple[int, NDArray[np.int64]] | None = None
 
     def part_path(self, task: int) -> str:
@@ -109,38 +115,29 @@ class CountTask:
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Count the splits of a task."""
-        counts = PixelCounts(self.order)
-        reports = [self._count(split, counts) for split in range(*self.tasks[task])]
+        first, last = self.tasks[task]
+        counts, found = PixelCounts(self.order), _Found(first, last)
+        for schema, splits in groupby(self.splits.between(first, last), self._read_as(found)):
+            if schema is None:  # an error, which is raised when the schemas are unified
+                continue
+            for chunk in chunks(self.source, splits, schema, self.placer, self.placer.columns):
+                found.add(chunk, self.spec, self.max_examples)
+                counts.add_rows(self._counted(indexed(chunk.placed, self.spec.position).h29))
+                self.done.add(chunk.rows.num_rows)
         write_parts(self.folder, self.part_path(task), counts)
-        yield pa.record_batch({"report": [report.model_dump_json() for report in reports]})
+        yield found.reports()
 
-    def _count(self, number: int, counts: PixelCounts) -> SplitCount:
-        split, position, columns = self.splits[number], self.spec.position, self.placer.columns
-        inferred = None if self.schema is not None else self.source.infer(split)
-        schema = self.schema if inferred is None else _places_in(inferred, self.placer)
-        message = None if inferred is None else schema_text(inferred)
-        rows, unmatched, rejected = 0, 0, np.zeros(256, np.int64)
-        examples: list[BadRow] = []
-        if schema is None:  # an error, which is raised when the schemas are unified
-            return SplitCount(split=number, rows=0, schema_message=message)
-        for chunk in chunks(self.source, split, schema, self.placer, columns):
-            rows += chunk.rows.num_rows
-            reasons = chunk.placed.reasons
-            if reasons is not None:
-                rejected += np.bincount(reasons, minlength=256)
-                examples += _examples(chunk, self.spec, self.max_examples - len(examples))
-            unmatched += chunk.placed.unmatched
-            counts.add_rows(self._counted(indexed(chunk.placed, position).h29))
-            self.done.add(chunk.rows.num_rows)
-        rejected[0] = 0
-        return SplitCount(
-            split=number,
-            rows=rows,
-            rejected={int(code): int(rejected[code]) for code in np.flatnonzero(rejected)},
-            examples=tuple(examples),
-            unmatched=unmatched,
-            schema_message=message,
-        )
+    def _read_as(self, found: _Found) -> Callable[[Split], pa.Schema | None]:
+        """The columns that a split is read with: its data may have to tell them, and may be unable to."""
+
+        def schema_of(split: Split) -> pa.Schema | None:
+            if self.schema is not None:
+                return self.schema
+            inferred = self.source.infer(split)
+            found.note_schema(split.ordinal, schema_text(inferred))
+            return _places_in(inferred, self.placer)
+
+        return schema_of
 
     def _counted(self, h29: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.crowded is None:
@@ -171,20 +168,84 @@ def _places_in(inferred: pa.Schema, placer: Placer) -> pa.Schema | None:
     return pa.schema(fields, inferred.metadata)
 
 
-def _examples(chunk: Chunk, spec: CatalogSpec, most: int) -> list[BadRow]:
+class _Found:
+    """What a task has met so far in the splits [first, last)."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self._schemas: dict[str, int] = {}  # each text that was inferred, and the first split with it
+        self._like: list[int | None] = [None] * (last - first)
+        self._first = first
+        self._rows = np.zeros(last - first, np.int64)
+        self._findings: dict[int, SplitFinding] = {}
+
+    def note_schema(self, split: int, text: str) -> None:
+        """Note the schema of a split, as `schema_text` gives it; of very many that are alike one is kept."""
+        self._like[split - self._first] = self._schemas.setdefault(text, split)
+
+    def add(self, chunk: Chunk, spec: CatalogSpec, most_examples: int) -> None:
+        """Note the rows of a chunk, and which of them have no place."""
+        for piece in chunk.pieces:
+            self._rows[piece.split - self._first] += piece.rows
+        reasons, start = chunk.placed.reasons, 0
+        if unmatched := chunk.placed.unmatched:
+            self._change(chunk.pieces[0].split, unmatched=unmatched)
+        if reasons is None:
+            return
+        for piece in chunk.pieces:
+            bad = start + np.flatnonzero(reasons[start : start + piece.rows])
+            start += piece.rows
+            if len(bad):
+                codes, rows = np.unique(reasons[bad], return_counts=True)
+                shown = self._of(piece.split).examples
+                shown += _examples(chunk, piece, bad[: most_examples - len(shown)], start - piece.rows, spec)
+                self._change(piece.split, dict(zip(codes.tolist(), rows.tolist(), strict=True)), shown)
+
+    def reports(self) -> pa.RecordBatch:
+        """What was found, as `RESULT`."""
+        for text, split in self._schemas.items():
+            self._findings[split] = self._of(split).model_copy(update={"schema_message": text})
+        splits = range(self._first, self._first + len(self._rows))
+        found = [self._findings.get(split) for split in splits]
+        texts = [None if each is None else each.model_dump_json() for each in found]
+        columns = [pa.array(splits, pa.int64()), self._rows, pa.array(self._like, pa.int64()), texts]
+        return pa.record_batch(columns, schema=RESULT)
+
+    def _of(self, split: int) -> SplitFinding:
+        return self._findings.get(split) or SplitFinding(split=split)
+
+    def _change(
+        self,
+        split: int,
+        rejected: Mapping[int, int] = MappingProxyType({}),
+        examples: tuple[BadRow, ...] | None = None,
+        unmatched: int = 0,
+    ) -> None:
+        before = self._of(split)
+        self._findings[split] = before.model_copy(
+            update={
+                "rejected": dict(Counter(before.rejected) + Counter(rejected)),
+                "unmatched": before.unmatched + unmatched,
+                "examples": before.examples if examples is None else examples,
+            }
+        )
+
+
+def _examples(
+    chunk: Chunk, piece: Piece, bad: NDArray[np.int64], start: int, spec: CatalogSpec
+) -> tuple[BadRow, ...]:
+    """Some bad rows of a piece, which begins with row `start` of the chunk."""
     reasons = chunk.placed.reasons
-    if reasons is None:
-        return []
-    return [
+    assert reasons is not None
+    return tuple(
         BadRow(
-            row=chunk.first + at,
+            row=piece.first + at - start,
             reason=int(reasons[at]),
             lon=_shown(chunk, spec.position.ra, chunk.placed.lon, at),
             lat=_shown(chunk, spec.position.dec, chunk.placed.lat, at),
             id=_id_of(chunk, spec, at) if reasons[at] >= NULL_OBJECT else "",
         )
-        for at in np.flatnonzero(reasons)[:most].tolist()
-    ]
+        for at in bad.tolist()
+    )
 
 
 def _shown(chunk: Chunk, column: str, values: NDArray[np.float64], at: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hipslake.catalog.committing import newest_version
 from hipslake.errors import SourceNotFoundError
@@ -102,9 +103,13 @@ def list_files(
         listing.log_passed_over(_log)
     found = {file.uri: file for listing in listings for file in listing.files}
     check_plain_files(found)
-    files = (found[uri].model_copy(update={"ordinal": at}) for at, uri in enumerate(sorted(found)))
+    files = (_at(found[uri], at) for at, uri in enumerate(sorted(found)))
     passed_over = dict.fromkeys(name for listing in listings for name in listing.passed_over)
     return tuple(files), tuple(passed_over)
+
+
+def _at(file: SourceFile, ordinal: int) -> SourceFile:
+    return file if file.ordinal == ordinal else replace(file, ordinal=ordinal)
 
 
 def run_fingerprint(

@@ -25,7 +25,7 @@ from hipslake.sources.names import REJECT_COLUMNS
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
-from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks, runs_of_splits
+from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
 from hipslake.steps.ingest.write_state import WriteState, load_write_state
 from hipslake.storage.folder import Storage
 
@@ -67,12 +67,11 @@ class WriteTask:
     @property
     def sources(self) -> tuple[tuple[int, int], ...]:
         """The splits that each map task reads."""
-        return runs_of_splits(len(self.state.splits.splits), self.cores)
+        return self.state.splits.splits.runs(self.cores)
 
     def route(self, number: int) -> Iterator[Routed]:
         """Read splits, and send each reduce task its rows: indexed, in curve order, per column group."""
-        for split in range(*self.sources[number]):
-            yield from route_split(self.state, split)
+        yield from route_splits(self.state, *self.sources[number])
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Write the leaf files of a reduce task; give a row for each."""
@@ -89,15 +88,15 @@ class WriteTask:
         yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
 
 
-def route_split(state: WriteState, number: int) -> Iterator[Routed]:
-    """The rows of a split for every reduce task: indexed, in curve order, per column group."""
-    split = state.splits.splits[number]
-    row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[number])
+def route_splits(state: WriteState, first: int, last: int) -> Iterator[Routed]:
+    """The rows of splits, [first, last), for every reduce task: indexed, in curve order, per column group."""
+    splits = state.splits.splits.between(first, last)
+    row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[first])
     # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
     chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
-    for chunk in chunks(state.source, split, state.schema, state.placer, chunk_bytes=chunk_bytes):
+    for chunk in chunks(state.source, splits, state.schema, state.placer, chunk_bytes=chunk_bytes):
         if chunk.placed.reasons is not None:
-            write_rejects(state, number, chunk)
+            write_rejects(state, chunk)
         keys, groups = in_curve_order(
             chunk.rows,
             chunk.placed,
@@ -261,7 +260,7 @@ class LeafWriter:
             )
 
 
-def write_rejects(state: WriteState, split: int, chunk: Chunk) -> None:
+def write_rejects(state: WriteState, chunk: Chunk) -> None:
     """Write the bad rows of a chunk: all source columns, then reason, file and row in it (from 1)."""
     reasons = chunk.placed.reasons
     assert reasons is not None
@@ -269,13 +268,15 @@ def write_rejects(state: WriteState, split: int, chunk: Chunk) -> None:
     if not len(bad):
         return
     rows = chunk.rows.take(pa.array(bad))
-    in_file = bad + chunk.first + int(state.splits.rows_in_file_before[split]) + 1
-    uri = state.splits.splits[split].file.uri
+    splits, firsts, counts = (np.array(numbers, np.int64) for numbers in zip(*chunk.pieces, strict=True))
+    starts = np.cumsum(counts) - counts
+    at = np.searchsorted(starts + counts, bad, side="right")
+    in_file = state.splits.rows_in_file_before[splits[at]] + firsts[at] + bad - starts[at] + 1
     table = pa.Table.from_batches([rows])
     table = table.append_column(REASON_COLUMN, pa.array(np.array(REASONS)[reasons[bad]]))
-    table = table.append_column(FILE_COLUMN, pa.array([uri] * len(bad)))
+    table = table.append_column(FILE_COLUMN, state.splits.splits.table["uri"].take(pa.array(splits[at])))
     table = table.append_column(FILE_ROW_COLUMN, pa.array(in_file))
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    name = f"split-{split:08d}-row-{chunk.first:012d}.parquet"
+    name = f"split-{splits[0]:08d}-row-{firsts[0]:012d}.parquet"
     state.catalog.write(f"{rejects_root(state.write_id)}/{name}", sink.getvalue())

@@ -22,6 +22,7 @@ from hipslake.steps.ingest.histogram import store_histogram
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanRequest, RowBytes
 from hipslake.steps.ingest.row_bytes import SAMPLE_ROWS, mean_row_bytes, weight_of
+from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
@@ -102,9 +103,7 @@ def _store_counted(
 ) -> None:
     """Leave what the histogram step of an ingest leaves."""
     inputs = folder.inputs()
-    splits = tuple(
-        Split(ordinal=file.ordinal, file=file, unit="rows", start=0, stop=rows) for file in inputs.files
-    )
+    splits = SplitList.of(Split(file.ordinal, file, "rows", 0, rows) for file in inputs.files)
     # Every row of the outcome is counted with the left catalog, whose row it is.
     of_side = np.where(np.arange(len(splits)) == 0, rows, 0)
     table = SplitTable(splits, of_side, np.zeros(len(splits), np.int64))
