@@ -29,7 +29,9 @@ def limits_of(left: SkyPositions, right: SkyPositions, rule: ErrorRule) -> Match
         float(np.nanmax(side.errors.largest, initial=0.0)) if side.errors is not None else 0.0
         for side in (left, right)
     ]
-    return MatchLimits(radius_arcsec=max(rule.reach(*largest), 1e-9), min_radius_arcsec=0.0, errors=rule)
+    return MatchLimits(
+        radius_arcsec=max(rule.reach(*largest), 1e-9), min_radius_arcsec=0.0, errors=rule, score=None
+    )
 
 
 def found_pairs(
@@ -158,7 +160,7 @@ def test_rows_without_errors_match_where_they_are_the_same(combine: str, ellipti
     place = placed(np.array([10.0, 10.0, 20.0]), np.array([0.0, 1e-7, 5.0]))
     left = replace(place, errors=ErrorRegions.none(3))
     rule = ErrorRule(combine, 3.0, elliptical)  # type: ignore[arg-type]
-    limits = MatchLimits(radius_arcsec=60.0, min_radius_arcsec=0.0, errors=rule)
+    limits = MatchLimits(radius_arcsec=60.0, min_radius_arcsec=0.0, errors=rule, score=None)
     assert set(found_pairs(left, place, limits)) == {(0, 0), (1, 1), (2, 2)}
     known = replace(place, errors=ErrorRegions(np.array([1.0, np.nan, 1.0]), np.ones(3), np.zeros(3)))
     if not elliptical:
@@ -193,7 +195,7 @@ def test_pairs_one_to_one_equal_those_by_hand(
     sides: tuple[SkyPositions, SkyPositions, float], which: OneToOne
 ) -> None:
     left, right, radius = sides
-    limits = MatchLimits(radius_arcsec=radius, min_radius_arcsec=0.0, errors=None)
+    limits = MatchLimits(radius_arcsec=radius, min_radius_arcsec=0.0, errors=None, score=None)
     every = {pair: nearness for pair, (nearness, _) in found_pairs(left, right, limits).items()}
 
     def favourite(own: int, of: int) -> tuple[int, int] | None:

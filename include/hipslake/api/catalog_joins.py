@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hipslake.catalog.joining.join import CatalogJoin
     from hipslake.specs.error_columns import ErrorRadius
     from hipslake.specs.join_specs import MotionColumns
+    from hipslake.specs.score_spec import ScoreSpec
 
 
 class CatalogJoins(CatalogReader):
@@ -31,6 +32,7 @@ class CatalogJoins(CatalogReader):
         *,
         radius_arcsec: float | None = None,
         radius: ErrorRadius | Mapping[str, Any] | None = None,
+        score: ScoreSpec | Mapping[str, Any] | None = None,
         min_radius_arcsec: float = 0.0,
         neighbours: int | Literal["all", "best", "mutual"] = 1,
         how: Literal["inner", "left", "anti", "outer"] = "inner",
@@ -58,6 +60,11 @@ class CatalogJoins(CatalogReader):
             In place of `radius_arcsec`: the position errors of both rows of a pair say how far apart they may
             be. `left` and `right` name columns (a text is that of a radius in arcseconds), `sigmas` says how
             many times they count, `combine` how both do: "quadrature" or "sum".
+        score : ScoreSpec or mapping, optional
+            Of the rows within the radius, that with the highest score is the nearest: `function` names one
+            that is marked by `hipslake.joins.pair_scores.pair_score`, as "module:function"; `left` and
+            `right` the columns that it is given, `parameters` what else, `minimum` the least score of a
+            candidate, and `name` the column that is added.
         neighbours : int or "all" or "best" or "mutual"
             How many of the nearest rows of the other catalog each row gets. Of rows that are equally near,
             the earlier one in the other catalog is the nearer. "best" and "mutual" give pairs one to one:
@@ -105,6 +112,7 @@ class CatalogJoins(CatalogReader):
         options = match_options(
             radius_arcsec=radius_arcsec,
             radius=radius,
+            score=score,
             min_radius_arcsec=min_radius_arcsec,
             neighbours=neighbours,
             how=how,

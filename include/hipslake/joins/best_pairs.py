@@ -40,13 +40,18 @@ def best_pairs(
     >>> sides = ((0.0, 2.0), (1.2, -2.0))
     >>> none = np.zeros(2, np.int64)
     >>> left, right = (SkyPositions(np.array(side) / 3600, np.zeros(2), none) for side in sides)
-    >>> limits = MatchLimits(radius_arcsec=3.0, min_radius_arcsec=0.0, errors=None)
+    >>> limits = MatchLimits(radius_arcsec=3.0, min_radius_arcsec=0.0, errors=None, score=None)
     >>> [side.tolist() for side in best_pairs(left, right, "best", limits)]
     [[1], [0]]
     """
-    mine, theirs, nearness = _nearest(left, right, limits)
+    mine, theirs, nearness = _pairs(left, right, limits, 1)
     if which == "mutual":
-        theirs_back, mine_back, _ = _nearest(right, left, limits)
+        if limits["score"] is None:
+            theirs_back, mine_back, _ = _pairs(right, left, limits, 1)
+        else:  # which knows a left side and a right one
+            mine_back, theirs_back, near = _pairs(left, right, limits, None)
+            along = np.lexsort((-mine_back, -near))  # of each right row, the nearest is the last
+            theirs_back, mine_back = theirs_back[along], mine_back[along]
         favourite = np.full(len(right), -1)
         favourite[theirs_back] = mine_back
         both = favourite[theirs] == mine
@@ -57,10 +62,10 @@ def best_pairs(
     return mine[first], theirs[first]
 
 
-def _nearest(
-    left: SkyPositions, right: SkyPositions, limits: MatchLimits
+def _pairs(
+    left: SkyPositions, right: SkyPositions, limits: MatchLimits, neighbours: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    parts = [matches for _, matches in match(left, right, **limits, neighbours=1)]
+    parts = [matches for _, matches in match(left, right, **limits, neighbours=neighbours)]
     none = np.empty(0, np.int64)
     return (
         np.concatenate([none, *(part.left for part in parts)]),

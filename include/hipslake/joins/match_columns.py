@@ -82,7 +82,7 @@ def match_columns(
         fields = [field.with_nullable(True) for field in fields]
     fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
     fields += _added(options)
-    others_to_choose = ", other names for separation, position, position_angle, rank or nearness,"
+    others_to_choose = ", other names for separation, position, position_angle, rank, nearness or score,"
     refuse_twins([field.name for field in fields], "match", suffixes, others_to_choose)
     return MatchColumns(mine, others, pa.schema(fields))
 
@@ -108,6 +108,9 @@ def _added(options: MatchOptions) -> list[pa.Field]:
     if options.nearness is not None and options.radius is not None:
         told = {"description": f"by what rows are near: {_NEARNESS[options.radius.measure]}"}
         added.append(pa.field(options.nearness, pa.float64(), metadata=told))
+    if options.score is not None:
+        told = {"description": f"by {options.score.function}: the highest comes first"}
+        added.append(pa.field(options.score.name, pa.float64(), metadata=told))
     return added
 
 

@@ -6,7 +6,7 @@ Matched rows stand side by side, in the order of the left side.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypedDict
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hipslake.joins.error_regions import ErrorRule
 from hipslake.joins.match_columns import MatchColumns
 from hipslake.joins.pair_grid import CHUNK_PAIRS, Grid, Pairs, SkyPositions
+from hipslake.joins.pair_scores import PairScore
 from hipslake.joins.sky_separations import ARCSEC, position_angle, separation_of
 from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.array_columns import ArrayColumns
@@ -72,6 +73,7 @@ def match(
     min_radius_arcsec: float = 0.0,
     neighbours: int | None = 1,
     errors: ErrorRule | None = None,
+    score: PairScore | None = None,
 ) -> Iterator[tuple[slice, Matches]]:
     """Match two sides.
 
@@ -88,6 +90,8 @@ def match(
     errors : ErrorRule, optional
         What the position errors of both rows have to allow besides; the nearest rows are the nearest by
         that. Rows whose error is not known match nothing.
+    score : PairScore, optional
+        Which of the right rows that are near enough is the nearest: that of the highest score.
 
     Yields
     ------
@@ -102,7 +106,8 @@ def match(
         part = left.take(rows)
         grids = _grids(part, right, radius_arcsec, errors)
         candidates = sum(each.grid.candidates for each in grids)
-        crowded = errors is None and neighbours is not None and candidates > _enough(len(part), neighbours)
+        plain = errors is None and score is None
+        crowded = plain and neighbours is not None and candidates > _enough(len(part), neighbours)
         if not crowded and candidates > MAX_CANDIDATES and len(part) > 1:
             middle = (rows.start + rows.stop) // 2
             waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
@@ -112,6 +117,8 @@ def match(
         else:
             pairs = Pairs.together([_between(each.pairs(), limits) for each in grids])
         near = _judged(part, right, pairs, errors)
+        if score is not None:
+            near = _scored(part, right, near, score, measured=errors is not None)
         yield rows, _described(part, right, *_ranked(near, neighbours), first=rows.start)
 
 
@@ -121,6 +128,7 @@ class MatchLimits(TypedDict):
     radius_arcsec: float
     min_radius_arcsec: float
     errors: ErrorRule | None
+    score: PairScore | None
 
 
 def match_limits(options: MatchOptions, radius_arcsec: float | None) -> MatchLimits:
@@ -137,7 +145,15 @@ def match_limits(options: MatchOptions, radius_arcsec: float | None) -> MatchLim
         errors = ErrorRule(options.radius.combine, options.radius.sigmas, options.radius.elliptical)
         radius = radius_arcsec
     assert radius is not None
-    return {"radius_arcsec": radius, "min_radius_arcsec": options.min_radius_arcsec, "errors": errors}
+    score = None
+    if options.score is not None:
+        score = PairScore(options.score.function, options.score.parameters, options.score.minimum)
+    return MatchLimits(
+        radius_arcsec=radius,
+        min_radius_arcsec=options.min_radius_arcsec,
+        errors=errors,
+        score=score,
+    )
 
 
 class _SomeRows(NamedTuple):
@@ -200,6 +216,22 @@ def _judged(left: SkyPositions, right: SkyPositions, pairs: Pairs, errors: Error
         allowed, nearness = errors.judge(here, there, separation_of(some.chord2))
         found.append(_Near(some.left, some.right, some.chord2, nearness).select(allowed))
     return _Near.together(found)
+
+
+def _scored(
+    left: SkyPositions, right: SkyPositions, pairs: _Near, score: PairScore, *, measured: bool
+) -> _Near:
+    """The pairs that have a score; the nearest has the highest."""
+    pairs = pairs.select(np.lexsort((pairs.right, pairs.nearness, pairs.left)))
+    candidates = {"left_row": pa.array(pairs.left), "separation_arcsec": separation_of(pairs.chord2)}
+    if measured:
+        candidates["nearness"] = pairs.nearness
+    for name, side, rows in (("left", left, pairs.left), ("right", right, pairs.right)):
+        if side.values is not None:
+            values = side.values.take(pa.array(rows))
+            candidates |= {f"{name}.{column}": values[column] for column in values.column_names}
+    scores = score.scores(pa.table(candidates))
+    return replace(pairs, nearness=-scores).select(~np.isnan(scores))
 
 
 def _enough(rows: int, neighbours: int) -> int:
@@ -330,6 +362,7 @@ def matched(
             added = [pa.array(matches.separation), pa.array(matches.position_angle)]
             added += [pa.array(matches.rank)] if options.rank is not None else []
             added += [pa.array(matches.nearness)] if options.nearness is not None else []
+            added += [pa.array(-matches.nearness)] if options.score is not None else []
             arrays += added if where is None else [pc.take(values, where) for values in added]
         if len(chosen):
             yield from pa.Table.from_arrays(arrays, schema=schema).combine_chunks().to_batches()

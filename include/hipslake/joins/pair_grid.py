@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.sphere.array_columns import ArrayColumns
@@ -50,12 +51,15 @@ class SkyPositions:
         `_healpix_29` of these positions, in any order.
     errors : ErrorRegions or None
         How well the positions are known; None: exactly.
+    values : pyarrow.Table or None
+        What a score of pairs asks for.
     """
 
     ra: NDArray[np.float64]
     dec: NDArray[np.float64]
     h29: NDArray[np.int64]
     errors: ErrorRegions | None = None
+    values: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.h29)
@@ -63,7 +67,11 @@ class SkyPositions:
     def take(self, rows: NDArray[np.int64] | slice) -> SkyPositions:
         """Some of the rows."""
         errors = None if self.errors is None else self.errors.select(rows)
-        return SkyPositions(self.ra[rows], self.dec[rows], self.h29[rows], errors)
+        values = self.values
+        if values is not None:
+            places = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
+            values = values.take(pa.array(places))
+        return SkyPositions(self.ra[rows], self.dec[rows], self.h29[rows], errors, values)
 
     @cached_property
     def directions(self) -> NDArray[np.float64]:

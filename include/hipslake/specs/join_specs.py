@@ -18,6 +18,7 @@ from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.mistakes import shown_value
 from hipslake.specs.schedule import Following
+from hipslake.specs.score_spec import ScoreSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 
@@ -135,6 +136,7 @@ class MatchOptions(Frozen):
 
     radius_arcsec: float | None = Field(default=None, gt=0, le=MAX_RADIUS_ARCSEC)
     radius: ErrorRadius | None = None  # of each pair of its own, in place of one for all
+    score: ScoreSpec | None = None  # which of those within is the most likely; None: the nearest is
     min_radius_arcsec: float = Field(default=0.0, ge=0)
     neighbours: Literal["all", "best", "mutual"] | int = 1  # how many of the nearest, or pairs one to one
     how: Literal["inner", "left", "anti", "outer"] = "inner"
@@ -185,6 +187,10 @@ class MatchOptions(Frozen):
                 "radius_arcsec: give it for all pairs, or 'radius: {left: ..., right: ..., sigmas: ...}' for "
                 "one from the errors of each pair" + ("; not both" if self.radius is not None else "")
             )
+        if self.nearness is not None and self.score is not None:
+            raise ValueError(
+                "nearness: the nearest are told by the score, which is stored anyway; leave it out"
+            )
         if self.nearness is not None and self.radius is None:
             raise ValueError(
                 "nearness: without 'radius', the nearest are told by the separation, which is stored anyway; "
@@ -228,7 +234,7 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
     """One cross-match: two catalogs, how their rows match, and how the outcome is published."""
 
     of_no_outcome = JoinSpec.of_no_outcome | {"missing_margin"}
-    counted_if_said = JoinSpec.counted_if_said | {"radius", "nearness"}
+    counted_if_said = JoinSpec.counted_if_said | {"radius", "nearness", "score"}
 
     type: Literal["crossmatch"]
     association: AssociationSpec | None = None  # publish as a HATS association

@@ -30,6 +30,7 @@ from hipslake.catalog.selection import RegionCut
 from hipslake.errors import SpecError
 from hipslake.joins.match_columns import MatchColumns, match_columns
 from hipslake.joins.matching import match_limits, matched, merged
+from hipslake.joins.pair_scores import scoring_function
 from hipslake.joins.tree_alignment import near
 from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, MatchOptions, MotionColumns, check_epoch
 from hipslake.sphere.intervals import Intervals
@@ -129,6 +130,10 @@ class Crossmatch(CatalogJoin):
         except ValueError as error:
             raise SpecError(str(error)) from None
         both = (left, right)
+        scored: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        if options.score is not None:
+            scoring_function(options.score.function)
+            scored = (options.score.left, options.score.right)
         errors = (None, None) if options.radius is None else (options.radius.left, options.radius.right)
         here, there = (
             Side.of(
@@ -139,6 +144,7 @@ class Crossmatch(CatalogJoin):
                 keeps_position=at == 0,
                 filters=filters[at],
                 errors=errors[at],
+                scored=scored[at],
             )
             for at in (0, 1)
         )

@@ -48,6 +48,8 @@ class Side:
         Only rows that pass it take part in the match; None: all.
     errors : ErrorColumns or None
         The columns that say how well its positions are known; None: exactly.
+    scored : tuple of str
+        The columns that a score of pairs asks for.
     """
 
     storage: Storage
@@ -57,6 +59,7 @@ class Side:
     years: float = 0.0
     filter: Predicate | None = None
     errors: ErrorColumns | None = None
+    scored: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -70,6 +73,7 @@ class Side:
         keeps_position: bool,
         filters: Any = None,
         errors: ErrorColumns | None = None,
+        scored: tuple[str, ...] = (),
     ) -> Side:
         """A side whose columns and epochs are known to be there.
 
@@ -86,6 +90,8 @@ class Side:
         filters : pyarrow.compute.Expression or list or str, optional
             As `Catalog.read` takes them.
         errors : ErrorColumns, optional
+        scored : tuple of str
+            The columns that a score of pairs asks for.
 
         Raises
         ------
@@ -110,7 +116,8 @@ class Side:
         if motion is not None and epoch is not None:
             years = epoch - _epoch_of(metadata)
         passes = select(metadata, [], filters).filter
-        side = cls(storage, metadata, tuple(kept), motion, years, passes, errors)
+        select(metadata, scored)
+        side = cls(storage, metadata, tuple(kept), motion, years, passes, errors, scored)
         _check_numbers(side, whole)
         if errors is not None:
             check_error_units(metadata.catalog, whole, errors)
@@ -138,8 +145,15 @@ class Side:
 
     @property
     def placing(self) -> list[str]:
-        """The columns that say where the rows stand, and how well that is known."""
-        return [self.position.ra, self.position.dec, *self._motion_columns, *self._error_columns]
+        """The columns that say where the rows stand, how well that is known, and how pairs score."""
+        names = [
+            self.position.ra,
+            self.position.dec,
+            *self._motion_columns,
+            *self._error_columns,
+            *self.scored,
+        ]
+        return list(dict.fromkeys(names))
 
     @cached_property
     def filtered(self) -> list[str]:
@@ -162,14 +176,16 @@ class Side:
         """Where rows stand at the epoch of the match, with their errors."""
         ra, dec = self.degrees(rows)
         errors = None if self.errors is None else regions_of(rows, self.errors)
+        values = rows.select(list(self.scored)) if self.scored else None
         if self.motion is None or self.years == 0.0:
-            return SkyPositions(ra, dec, rows[HEALPIX_COLUMN].to_numpy(), errors)
+            return SkyPositions(ra, dec, rows[HEALPIX_COLUMN].to_numpy(), errors, values)
         pmra, pmdec = positions(rows[self.motion.pmra], rows[self.motion.pmdec])
         more = [
             None if name is None else positions(rows[name], rows[name])[0]
             for name in (self.motion.parallax, self.motion.radial_velocity)
         ]
-        return replace(propagate(ra, dec, Motion(pmra, pmdec, *more), self.years), errors=errors)
+        moved = propagate(ra, dec, Motion(pmra, pmdec, *more), self.years)
+        return replace(moved, errors=errors, values=values)
 
     def largest_error(self) -> float:
         """A bound on the position errors of all rows, in arcseconds, from the footers of all leaf files.
