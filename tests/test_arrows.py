@@ -38,6 +38,7 @@ LAYERS = (  # a package may import those after it
     "clustering",
     "predicates",
     "sphere",
+    "optional_packages",
     "errors",
     "library_version",
 )

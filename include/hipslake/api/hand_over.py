@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hipslake.api.optional_packages import imported
 from hipslake.catalog.reading import Part, PartReader
+from hipslake.optional_packages import imported
 
 if TYPE_CHECKING:
     import pandas as pd

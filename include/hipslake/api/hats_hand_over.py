@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.api.optional_packages import imported
 from hipslake.catalog.selection import RegionCut
 from hipslake.errors import SpecError
+from hipslake.optional_packages import imported
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.specs.catalog_spec import Layout

@@ -16,6 +16,7 @@ READERS = {
     "fits": "hipslake.sources.fits.source.FitsSource",
     "votable": "hipslake.sources.votable.source.VotableSource",
     "ecsv": "hipslake.sources.ecsv.source.EcsvSource",
+    "avro": "hipslake.sources.avro.source.AvroSource",
 }
 
 

@@ -112,10 +112,19 @@ class EcsvOptions(Frozen):
     compression: Compression = "auto"
 
 
+class AvroOptions(Frozen):
+    """How Avro files are read."""
+
+    format: Literal["avro"] = Field(default="avro", exclude=True, repr=False)
+    # Between the names of a record and of its field, where a record within a record becomes columns.
+    separator: str = Field(default="_", pattern=r"^[A-Za-z0-9_.]{1,8}$")
+
+
 SourceOptions = Annotated[
-    ParquetOptions | CsvOptions | FitsOptions | VotableOptions | EcsvOptions, Field(discriminator="format")
+    ParquetOptions | CsvOptions | FitsOptions | VotableOptions | EcsvOptions | AvroOptions,
+    Field(discriminator="format"),
 ]
-Format = Literal["parquet", "csv", "fits", "votable", "ecsv"]
+Format = Literal["parquet", "csv", "fits", "votable", "ecsv", "avro"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 

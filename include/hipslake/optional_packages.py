@@ -1,4 +1,4 @@
-"""Packages that hand-overs need and hipslake does not: imported when they are asked for."""
+"""Packages that some readers and hand-overs need and hipslake does not: imported when they are asked for."""
 
 from __future__ import annotations
 
