@@ -299,7 +299,7 @@ def test_names_that_both_sides_have_get_suffixes(a: Catalog, b: Catalog) -> None
         ({"neighbours": 0}, SpecError, "neighbours: 0 is out of bounds; take 1 to"),
         ({"neighbours": -3}, SpecError, "neighbours: -3 is out of bounds"),
         ({"neighbours": 1.5}, SpecError, "neighbours: 1.5 is out of bounds; take 1 to .* or 'all'"),
-        ({"neighbours": True}, SpecError, "neighbours: True is out of bounds"),
+        ({"neighbours": True}, SpecError, "neighbours: true is out of bounds"),
         ({"radius_arcsec": float("nan")}, SpecError, "radius_arcsec: "),
         ({"min_radius_arcsec": 700}, SpecError, "min_radius_arcsec: 700.0 is above radius_arcsec 600.0"),
         ({"min_radius_arcsec": -1}, SpecError, "min_radius_arcsec: "),

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.steps import in_process
 from tests.steps.join.test_crossmatch_sides import SPEC, lake  # noqa: F401  a fixture
+from tests.steps.join.test_error_spec import SPEC as ERRORS_SPEC
 from tests.steps.join.test_error_spec import lake as errors_lake  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.spark
@@ -48,11 +49,25 @@ def test_spark_makes_the_matches_of_one_process(
     assert found.metadata.indices[0].rows == before.metadata.indices[0].rows > 0
 
 
+SCORE = """\
+score:
+  function: hipslake.joins.likelihood_ratio:likelihood_ratio
+  left: major
+  right: [major, minor]
+  parameters:
+    {left_error: major, right_error: major, magnitude: minor, edges: [0, 4000, 20000], counterparts: [1, 1],
+    background: [1, 2]}
+"""
+
+
+@pytest.mark.parametrize("told", ["nearness: sigmas\n", SCORE])
 def test_spark_makes_the_matches_within_errors_of_one_process(
     spark: SparkSession,
     errors_lake: Path,  # noqa: F811
+    told: str,
 ) -> None:
     file = errors_lake.parent / "a_x_b.yaml"
+    file.write_text(ERRORS_SPEC.replace("nearness: sigmas\n", told))
     build = {"missing_margin": "build", "force": True}
     in_process.publish_match(in_process.start_match(errors_lake, file, "process", **build))
     folder = in_process.start_match(errors_lake, file, "spark", **build)

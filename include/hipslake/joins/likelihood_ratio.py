@@ -45,7 +45,8 @@ def likelihood_ratio(
     Returns
     -------
     float64[m]
-        0 for magnitudes outside the bins; NaN where a magnitude or an error is not known.
+        0 for magnitudes outside the bins; NaN where a magnitude or an error is not known, or both errors are
+        0.
 
     Examples
     --------
@@ -60,6 +61,7 @@ def likelihood_ratio(
     inside = (at >= 0) & (at < len(counterparts))
     at = np.where(inside, at, 0)
     variance = left**2 + right**2
+    variance = np.where(variance > 0.0, variance, np.nan)
     near = np.exp(-(apart**2) / (2.0 * variance)) / (2.0 * np.pi * variance)
     ratio = np.asarray(counterparts, float)[at] * near / np.asarray(background, float)[at]
     return np.where(np.isnan(mag), np.nan, np.where(inside, ratio, 0.0 * near))
