@@ -170,6 +170,7 @@ def test_a_name_that_says_no_format_needs_a_spec_that_does(tmp_path: Path, stars
     spec = SPEC | {"source": {"format": "parquet"}}
     assert hipslake.ingest(place, spec=spec, warehouse=tmp_path, spark=False).version == 1
     assert format_of(["a.VOT.GZ", "b.xml"]) == "votable"
+    assert format_of(["a.avro", "b.AVRO"]) == "avro"
 
 
 def test_a_second_call_builds_a_version_only_by_force(tmp_path: Path, stars: pa.Table) -> None:

@@ -86,6 +86,7 @@ PACKED: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "gzip": ("gz", gzip.compress),
     "gzip, quick": ("gz", lambda text: gzip.compress(text, 1)),
     "gzip members": ("gz", gzip_members),
+    "very many gzip members": ("gz", lambda text: gzip_members(text, 200)),
     "gzip with zeros behind it": ("gz", lambda text: gzip.compress(text) + bytes(700)),
     "stored": ("gz", stored_blocks),
     "fixed codes": ("gz", only_fixed_codes),

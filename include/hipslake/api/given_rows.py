@@ -36,6 +36,7 @@ _ENDINGS: dict[str, Format] = {
     ".votable": "votable",
     ".xml": "votable",
     ".ecsv": "ecsv",
+    ".avro": "avro",
 }
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".zstd")
 _KINDS = (

@@ -85,7 +85,7 @@ def _points_in(index: bytes) -> Iterator[SeekPoint]:
     for stored, before, bits, has_window in _POINT.iter_unpack(index[_INDEX.size : at]):
         window = index[at : at + window_bytes] if has_window else b""
         at += len(window)
-        if has_window and 0 < before < content:
+        if 0 < before < content:  # without a window a member begins there
             yield SeekPoint(8 * stored - bits, before, window)
 
 

@@ -146,7 +146,8 @@ class GzipContent(Unpacking):
         if point is None:
             self._inflating = _inflating.decompressobj(16 + zlib.MAX_WBITS)
             return
-        self._inflating = _inflating.decompressobj(-zlib.MAX_WBITS, zdict=point.window)
+        window = {"zdict": point.window} if point.window else {}
+        self._inflating = _inflating.decompressobj(-zlib.MAX_WBITS, **window)
         self._trailer = _TRAILER_BYTES
         byte, bits = divmod(point.bits, 8)
         self._raw.seek(byte)
