@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.api.html import table_html
-from hipslake.catalog.leaf_rows import leaf_file
+from hipslake.catalog.leaf_form import form_of
+from hipslake.catalog.leaf_opening import leaf_file
+from hipslake.catalog.leaf_rows import leaf_files
 from hipslake.catalog.reading import Part, PartReader
 from hipslake.catalog.schema import field_text
 from hipslake.engine.this_process import read_ahead
@@ -210,11 +212,17 @@ def _of_footers(reader: PartReader, part: Part, schema: pa.Schema) -> _PartKnown
     found = {name: _Known() for name in schema.names}
     for group in dict.fromkeys(owners[name] for name in schema.names):
         mine = [each for each in schema if owners[each.name] == group]
-        for path in part.paths[group]:
+        leaves = reader.schemas[group]
+        form = form_of(leaves)
+        computed = {HEALPIX_COLUMN} if form is not None and form.healpix == "computed" else set()
+        with vacuum_told(reader.storage, reader.version):
+            paths = [file for path in part.paths[group] for file in leaf_files(reader.storage, path, leaves)]
+        for path in paths:
             with vacuum_told(reader.storage, reader.version), leaf_file(reader.storage, path) as file:
                 footer = _Footer(file.metadata)
                 for each in mine:
-                    found[each.name] = found[each.name].plus(footer.known(each))
+                    known = _unknown(each.type) if each.name in computed else footer.known(each)
+                    found[each.name] = found[each.name].plus(known)
     return _PartKnown(part.rows, found)
 
 

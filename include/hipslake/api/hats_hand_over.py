@@ -92,8 +92,7 @@ def to_lsdb(scan: Scan, options: dict[str, Any]) -> Any:
         }
     margin = next((each for each in metadata.margins if each.group == group), None)
     if margin is not None:
-        root = metadata.paths.group_root(metadata.write_id, margin.name)
-        opened["margin_cache"] = scan.catalog.storage.uri(root)
+        opened["margin_cache"] = metadata.margin_uri(margin, scan.catalog.storage)
     catalog = lsdb.open_catalog(path, **(opened | options))
     if test.pixels is not None or test.filter is not None or test.cut is not None:
         catalog = catalog.map_partitions(test)

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.leaf_rows import leaf_file, range_of, read_errors
+from hipslake.catalog.foreign_rows import foreign_batches
+from hipslake.catalog.leaf_form import form_of
+from hipslake.catalog.leaf_opening import leaf_file, range_of, read_errors
 from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sources.conforming import conform
@@ -84,6 +86,11 @@ def border_rows(
     VerificationError
         The file is missing or damaged.
     """
+    if form_of(schema) is not None:
+        for batch in foreign_batches(storage, path, schema, border):
+            near = pa.Table.from_batches([batch])
+            yield BorderRows(partial(_itself, batch), np.arange(batch.num_rows), near, position)
+        return
     with leaf_file(storage, path, size) as parquet:
 
         def row_group(number: int) -> pa.RecordBatch:
@@ -103,3 +110,7 @@ def border_rows(
             if len(places):
                 whole = partial(row_group, number)
                 yield BorderRows(whole, places, near.take(pa.array(places)), position)
+
+
+def _itself(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch

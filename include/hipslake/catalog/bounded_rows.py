@@ -247,7 +247,8 @@ class _Reading:
         for group, columns in self.selection.columns.items():
             for path in part.paths[group]:
                 needed = {*columns, HEALPIX_COLUMN, ROW_COLUMN}
-                sizes += row_group_sizes(self.storage, path, needed, inside)
+                schema = self.metadata.schema_of(group)
+                sizes += row_group_sizes(self.storage, path, schema, needed, inside)
         sizes.sort()
         cuts, rows, size = [part.start], 0, 0
         spent = []

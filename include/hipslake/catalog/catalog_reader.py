@@ -11,20 +11,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.catalog.view_tree import check_tree
-from hipslake.errors import CatalogFormatError
+from hipslake.errors import CatalogFormatError, SpecError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
 from hipslake.sphere.regions import Region
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import text_of
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import POINTER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +58,11 @@ class CatalogReader:
         self.metadata = metadata
 
     @classmethod
-    def open(cls, uri: str | Path, version: int | None = None) -> Self:
-        """Open a catalog.
+    def open(cls, uri: str | Path, version: int | None = None, *, margins: Sequence[str | Path] = ()) -> Self:
+        """Open a catalog: one of ours, or a HATS or HiPSCat catalog or collection that others wrote.
+
+        Catalogs of others are read as they are, and never written to. They have no versions but number 1,
+        which is what lies there when they are opened.
 
         Parameters
         ----------
@@ -64,18 +70,32 @@ class CatalogReader:
             Folder of the catalog: a local path, or a URI that fsspec knows (`s3://`, `https://`).
         version : int, optional
             The newest if not given.
+        margins : sequence of str or Path
+            Of catalogs of others: folders of margins that no collection names.
 
         Raises
         ------
         CatalogNotFoundError
-            No catalog is published there.
+            No catalog is published there, or a margin is not there.
         VersionNotFoundError
             The catalog has no such version, or it was vacuumed.
         CatalogFormatError
-            metadata.json is damaged, or of a newer format.
+            metadata.json is damaged, or of a newer format; or what describes a catalog of others is damaged.
+        SpecError
+            Margins are given that are none, or with a catalog of ours.
         """
         storage = Storage.at(uri)
-        log = VersionLog(storage)
+        pointer = text_of(storage, POINTER)
+        if pointer is None:
+            from hipslake.catalog.foreign.foreign_metadata import open_foreign
+
+            if (foreign := open_foreign(storage, version, [str(each) for each in margins])) is not None:
+                return cls(*foreign)
+        if margins:
+            raise SpecError(
+                f"{storage.uri()} is a catalog of ours, which names its margins itself; open it without any"
+            )
+        log = VersionLog(storage, pointer)
         if version is not None and log.newest() is None:
             version = None  # so that the error says that there is no catalog, not that it has no such version
         metadata = CatalogMetadata.from_json(log.read(version), where=_where(storage, version))
@@ -105,7 +125,7 @@ class CatalogReader:
 
     def versions(self) -> list[int]:
         """Numbers of all versions that can be opened, ascending."""
-        return VersionLog(self.storage).numbers()
+        return [self.version] if self.metadata.is_foreign else VersionLog(self.storage).numbers()
 
     @cached_property
     def increments(self) -> tuple[Increment, ...]:
@@ -128,8 +148,9 @@ class CatalogReader:
         """
         name = None if group is None else self.metadata.group(group).name
         check_tree(self.storage, self.metadata)
-        write_id = self.metadata.write_id
-        return self.storage.uri(self.metadata.paths.group_root(write_id, name) if name else write_id)
+        if name is None and not self.metadata.is_foreign:
+            return self.storage.uri(self.metadata.write_id)
+        return self.storage.uri(self.metadata.tree_root(name or self.groups[0]))
 
     @property
     def groups(self) -> list[str]:
@@ -143,7 +164,7 @@ class CatalogReader:
 
     def schema_of(self, group: str) -> pa.Schema:
         """What the leaf files of a column group hold."""
-        return self.metadata.schema_of(group)
+        return given_schema(self.metadata.schema_of(group))
 
     @property
     def pixels(self) -> PixelTree:
@@ -373,6 +394,10 @@ class CatalogReader:
 
     @cached_property
     def _trees(self) -> dict[str, PixelTree]:
+        if not self.metadata.lies_in_leaves:
+            raise SpecError(
+                f"{self.uri} is an index: its rows lie nowhere on the sky; read it without pixels or region"
+            )
         try:
             return {group.name: PixelTree(*pixels_in(group.pixels)) for group in self.metadata.groups}
         except ValueError as error:

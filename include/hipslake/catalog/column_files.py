@@ -20,6 +20,7 @@ class ColumnFiles(NamedTuple):
 
     storage: Storage
     column: str
+    schema: pa.Schema
     paths: tuple[str, ...]
     sidecars: tuple[PartitionSidecar, ...]
 
@@ -27,8 +28,8 @@ class ColumnFiles(NamedTuple):
     def of(cls, storage: Storage, metadata: CatalogMetadata, column: str) -> ColumnFiles:
         """All leaf files of the first group that stores the column."""
         group = metadata.group(metadata.group_with(column))
-        paths = tuple(partition.path for partition in group.partitions or ())
-        return cls(storage, column, paths, group.sidecars or ())
+        paths = () if group.sidecars is not None else tuple(group.table(storage)["path"].to_pylist())
+        return cls(storage, column, group.to_arrow(), paths, group.sidecars or ())
 
     def cut(self, parts: int) -> Iterator[ColumnFiles]:
         """Runs of the files, about as many as asked for."""
@@ -49,4 +50,4 @@ class ColumnFiles(NamedTuple):
         """
         table = read_partition_sidecars(self.storage, self.sidecars)
         for path in (*self.paths, *table["path"].to_pylist()):
-            yield from column_batches(self.storage, path, [HEALPIX_COLUMN, self.column])
+            yield from column_batches(self.storage, path, self.schema, [HEALPIX_COLUMN, self.column])

@@ -9,7 +9,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.layouts import HATS
 from hipslake.catalog.leaf_rows import read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
@@ -63,9 +62,8 @@ def sky_map(storage: Storage, metadata: CatalogMetadata) -> PointMap | None:
 def _of_the_view(storage: Storage, metadata: CatalogMetadata) -> PointMap | None:
     if metadata.layout is not Layout.HATS:
         return None
-    path = HATS.view_file(metadata.write_id, metadata.groups[0].name, "point_map.fits")
     try:
-        return PointMap.from_fits(storage.read(path))
+        return PointMap.from_fits(storage.read(metadata.tree_file("point_map.fits")))
     except (FileNotFoundError, CatalogFormatError):  # not shown yet, or damaged
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from hipslake.catalog.leaf_rows import read_errors
+from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
+from hipslake.catalog.foreign.index_lookup import leaves_of_values
+from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.metadata import CatalogMetadata, Index
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.reading import read_parts
@@ -27,6 +30,8 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import check_chunks
 from hipslake.storage.folder import Storage
 from hipslake.versions.vacuumed_versions import vacuum_told
+
+log = logging.getLogger(__name__)
 
 
 def find_rows(
@@ -85,6 +90,8 @@ def find_values(
         The values are not of the column's type.
     """
     field = metadata.schema_of(metadata.group_with(column)).field(column)
+    if isinstance(metadata, ForeignMetadata):
+        return _in_foreign(metadata, field, values)
     index = metadata.index_of(column)
     if index is None:
         known = ", ".join(index.column for index in metadata.indices) or "none"
@@ -99,6 +106,21 @@ def find_values(
     for increment in metadata.increments_of(set(metadata.increment_writes).difference(index.writes), storage):
         stretches.append(leaf_spans(increment.cells(storage)))
     return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted
+
+
+def _in_foreign(metadata: ForeignMetadata, field: pa.Field, values: Any) -> tuple[Intervals, pa.Array]:
+    """What `find_values` gives, of a catalog of others: by its index, or everywhere where it has none."""
+    wanted = _as_column(values, field, metadata)
+    found = leaves_of_values(metadata, field.name, wanted)
+    if found is None:
+        log.warning(
+            "Catalog %s has no index of column %r: all of its %d leaves are looked through.",
+            metadata.tree.uri,
+            field.name,
+            metadata.groups[0].leaves,
+        )
+        found = Intervals.whole_sky()
+    return found, wanted
 
 
 def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +12,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hipslake.catalog.foreign_rows import files_of_leaf, foreign_batches, foreign_rows, row_group_ranges
+from hipslake.catalog.leaf_form import LeafForm, form_of
+from hipslake.catalog.leaf_opening import leaf_file, range_of, read_errors
 from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.engine.reordering import in_order, in_sort_order
-from hipslake.errors import StorageError, VerificationError
+from hipslake.errors import VerificationError
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.predicates.pruning import pushed_down
@@ -25,6 +27,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel
 from hipslake.storage.column_chunks import ColumnChunks, check_chunks
 from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_tail import parquet_tail
 
 _FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20
@@ -69,6 +72,8 @@ def read_leaf(
     VerificationError
         The file is missing or damaged.
     """
+    if form_of(schema) is not None:
+        return foreign_rows(storage, path, schema, columns, predicate, inside)
     needed = columns
     if predicate is not None:
         needed = [*columns, *sorted(predicate.columns.difference(columns))]
@@ -93,6 +98,12 @@ def read_leaf(
     return table
 
 
+def leaf_files(storage: Storage, path: str, schema: pa.Schema) -> list[str]:
+    """The files of a leaf, which has several where others wrote it as a folder; `schema` is its group's."""
+    form = form_of(schema)
+    return [path] if form is None else files_of_leaf(storage, path, form.folders)
+
+
 def leaf_rows_at(
     storage: Storage, path: str, schema: pa.Schema, columns: list[str], numbers: NDArray[np.int64]
 ) -> pa.Table:
@@ -110,14 +121,14 @@ def leaf_rows_at(
     VerificationError
         The file is missing or damaged, or has fewer rows.
     """
+    if form_of(schema) is not None:
+        rows = foreign_rows(storage, path, schema, columns)
+        _check_length(storage, path, numbers, rows.num_rows)
+        return in_order(rows, numbers)
     with read_errors(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
         footer = fragment.metadata
-        if len(numbers) and numbers[-1] >= footer.num_rows:
-            raise VerificationError(
-                f"{storage.uri(path)} has {footer.num_rows} rows, fewer than metadata.json says; restore it "
-                "or ingest again: Catalog.verify() tells more"
-            )
+        _check_length(storage, path, numbers, footer.num_rows)
         lengths = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
         ends = np.cumsum(lengths, dtype=np.int64)
         of_group = np.searchsorted(ends, numbers, side="right")
@@ -127,6 +138,14 @@ def leaf_rows_at(
         fragment = fragment.subset(row_group_ids=chosen.tolist())
         table = _table_of(fragment, schema, columns, None, in_threads=footer.num_rows >= FEW_ROWS)
     return in_order(table, numbers - skipped)
+
+
+def _check_length(storage: Storage, path: str, numbers: NDArray[np.int64], rows: int) -> None:
+    if len(numbers) and numbers[-1] >= rows:
+        raise VerificationError(
+            f"{storage.uri(path)} has {rows} rows, fewer than metadata.json says; restore it or ingest "
+            "again: Catalog.verify() tells more"
+        )
 
 
 def _table_of(
@@ -195,6 +214,9 @@ def leaf_batches(
         The file is missing or damaged.
     """
     start, stop = interval
+    if (form := form_of(schema)) is not None:
+        whole = interval == WHOLE_SKY or form.healpix == "none"
+        return foreign_batches(storage, path, schema, None if whole else Intervals.union([start], [stop]))
     with leaf_file(storage, path, size) as file:
         inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
@@ -213,38 +235,78 @@ class RowGroupSize(NamedTuple):
 
 
 def row_group_sizes(
-    storage: Storage, path: str, columns: Collection[str], inside: Intervals
+    storage: Storage, path: str, schema: pa.Schema, columns: Collection[str], inside: Intervals
 ) -> list[RowGroupSize]:
-    """The row groups of a leaf file that may hold rows of some intervals, by its footer alone.
+    """The row groups of a leaf that may hold rows of some intervals, by its footers alone.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    path : str
+    schema : pyarrow.Schema
+        Of the column group.
+    columns : collection of str
+        Those that are to be read.
+    inside : Intervals
 
     Raises
     ------
     VerificationError
         The file is missing or damaged.
     """
+    if (form := form_of(schema)) is not None:
+        return _foreign_sizes(storage, path, form, columns, inside)
     found = []
     with leaf_file(storage, path) as file:
         footer = file.metadata
-        chunks, paths = ColumnChunks(footer), [column.path for column in footer.schema]
-        wanted = [
-            at
-            for at, name in enumerate(paths)
-            if name in columns or any(name.startswith(f"{column}.") for column in columns)
-        ]
+        chunks, wanted = ColumnChunks(footer), _places_of(footer, columns)
         for number in _row_groups(footer, inside):
             size = sum(chunks(number, at).total_uncompressed_size for at in wanted)
             found.append(RowGroupSize(range_of(chunks, number)[0], footer.row_group(number).num_rows, size))
     return found
 
 
-def column_batches(storage: Storage, path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a leaf file, batch by batch, in the order of the file.
+def _places_of(footer: pq.FileMetaData, columns: Collection[str]) -> list[int]:
+    """The leaf columns of a file that are of some columns."""
+    return [
+        at
+        for at, name in enumerate(column.path for column in footer.schema)
+        if name in columns or any(name.startswith(f"{column}.") for column in columns)
+    ]
+
+
+def _foreign_sizes(
+    storage: Storage, path: str, form: LeafForm, columns: Collection[str], inside: Intervals
+) -> list[RowGroupSize]:
+    """As `row_group_sizes`, of a leaf of others; row groups of unknown places begin with the leaf."""
+    found = []
+    first = int(inside.start[0]) if len(inside) else 0
+    for file in files_of_leaf(storage, path, form.folders):
+        with read_errors(storage, file):
+            footer = parquet_tail(storage, file).footer
+            chunks, wanted = ColumnChunks(footer), _places_of(footer, [*columns, form.ra, form.dec])
+            for number, span in enumerate(row_group_ranges(footer, form)):
+                if span is None or len(inside.within(*span)):
+                    size = sum(chunks(number, at).total_uncompressed_size for at in wanted)
+                    start = first if span is None else span[0]
+                    found.append(RowGroupSize(start, footer.row_group(number).num_rows, size))
+    return found
+
+
+def column_batches(
+    storage: Storage, path: str, schema: pa.Schema, columns: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of a leaf, batch by batch, in the order of `read_leaf`; `schema` is that of the group.
 
     Raises
     ------
     VerificationError
         The file is missing or damaged.
     """
+    if form_of(schema) is not None:
+        yield from foreign_rows(storage, path, schema, columns).to_batches()
+        return
     with leaf_file(storage, path) as file:
         yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
 
@@ -270,46 +332,6 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     rows = in_sort_order(pa.Table.from_batches(batches, schema), ALONG)
     found: list[pa.RecordBatch] = rows.to_batches()
     return found
-
-
-def range_of(chunks: ColumnChunks, group: int) -> tuple[int, int]:
-    """The order-29 pixels, [start, stop), of a row group, by what the footer says of its first column.
-
-    Raises
-    ------
-    FooterError
-        The footer contradicts itself.
-    """
-    statistics = chunks(group, 0).statistics
-    if statistics is None or not statistics.has_min_max:
-        return WHOLE_SKY
-    return statistics.min, statistics.max + 1
-
-
-@contextmanager
-def read_errors(storage: Storage, path: str) -> Iterator[None]:
-    """Turn errors of pyarrow into `VerificationError`, or `StorageError` where a retry may help."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        missing = isinstance(error, FileNotFoundError)
-        if isinstance(error, OSError) and error.errno is not None and not missing:
-            raise StorageError(f"{storage.uri(path)}: {error}; try again") from error
-        what = "is missing" if missing else f"cannot be read ({error})"
-        raise VerificationError(
-            f"{storage.uri(path)} {what}; restore it or ingest again: Catalog.verify() tells more"
-        ) from error
-
-
-@contextmanager
-def leaf_file(storage: Storage, path: str, size: int | None = None) -> Iterator[pq.ParquetFile]:
-    """Open a leaf file; `size` in bytes, where it is known. Errors of pyarrow in the block become ours."""
-    with (
-        read_errors(storage, path),
-        storage.arrow_file(path, size) as source,
-        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
-    ):
-        yield file
 
 
 def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
 from hipslake.catalog.schema import ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN, hats_position
-from hipslake.errors import SchemaMismatchError
+from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.joins.key_codes import key_kind
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec, Unmatched
 from hipslake.sphere.coordinates import REASONS as POSITION_REASONS
@@ -168,6 +168,11 @@ def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
     What the metadata says is taken as it is: the limits of specs are not those of catalogs that others wrote.
     """
     own = metadata.position
+    if not own.ra:
+        raise SpecError(
+            f"catalog {metadata.catalog}: its properties name no columns of positions, so that its rows "
+            "cannot be placed on the sky; read it without a region"
+        )
     if own.icrs_ra is not None and own.icrs_dec is not None:
         return PositionSpec.model_construct(ra=own.icrs_ra, dec=own.icrs_dec, epoch=own.epoch)
     return PositionSpec.model_construct(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from hipslake.catalog.leaf_form import given_field, given_schema
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN
@@ -134,7 +135,7 @@ def joined_schema(metadata: CatalogMetadata) -> pa.Schema:
     fields: dict[str, pa.Field] = {}
     for group in metadata.groups:
         for field in group.to_arrow():
-            fields.setdefault(field.name, field)
+            fields.setdefault(field.name, given_field(field))
     row = fields.pop(ROW_COLUMN, None)
     return pa.schema([*fields.values(), *([row] if row is not None else [])])
 
@@ -171,7 +172,7 @@ def select(
         raise SchemaMismatchError(
             f"catalog {metadata.catalog}: columns is a list of names, not {columns!r}; give [{columns!r}]"
         )
-    schema = joined_schema(metadata) if group is None else metadata.schema_of(group)
+    schema = joined_schema(metadata) if group is None else given_schema(metadata.schema_of(group))
     wanted = schema.names if columns is None else list(columns)
     _require(wanted, schema, metadata)
     predicate = _predicate(filters, schema, metadata)

@@ -49,7 +49,7 @@ def marker_text(metadata: CatalogMetadata) -> bytes:
 
 def check_tree(storage: Storage, metadata: CatalogMetadata) -> None:
     """Raise `TreeNotFoundError` unless a version has a tree; parameters as of `has_tree`."""
-    if has_tree(storage, metadata):
+    if metadata.is_foreign or has_tree(storage, metadata):
         return
     where = f"{storage.uri()}, version {metadata.version}"
     if not metadata.total_rows:

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import read_errors
+from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import parts
 from hipslake.catalog.schema import ROW_COLUMN

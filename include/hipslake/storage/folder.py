@@ -82,6 +82,11 @@ class Storage:
         """Whether the files lie on a file system of this machine."""
         return "://" not in self.root
 
+    @property
+    def is_web_server(self) -> bool:
+        """Whether the files lie behind a web server, which lists nothing and takes nothing."""
+        return self.root.startswith(("http://", "https://"))
+
     def is_same_place(self, other: Storage) -> bool:
         """Whether both are one folder, however their addresses are written: `hipslake.storage.addresses`."""
         return is_same_address(self.root, other.root)
@@ -154,6 +159,11 @@ class Storage:
         """The bytes [start, stop) of a file, in one request; fewer where the file ends before."""
         with self._errors(path, "read"):
             return self._files.read_range(self.uri(path), start, stop)
+
+    def read_tail(self, path: str, most: int) -> bytes:
+        """The last bytes of a file, in one request: `most`, or all where there are fewer."""
+        with self._errors(path, "read"):
+            return self._files.read_tail(self.uri(path), most)
 
     def sha256(self, path: str) -> str:
         """The SHA-256 of a file's content, in hexadecimal."""
@@ -368,7 +378,7 @@ class Storage:
 
     def refuse_web_server(self, path: str) -> None:
         """Raise `NotWritableError` for a path behind a web server."""
-        if self.root.startswith(("http://", "https://")):
+        if self.is_web_server:
             raise NotWritableError(
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
             )

@@ -40,6 +40,12 @@ class LocalFiles:
             file.seek(start)
             return file.read(max(stop - start, 0))
 
+    def read_tail(self, uri: str, most: int) -> bytes:
+        with _regular(uri) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - most, 0))
+            return file.read(most)
+
     def entry(self, uri: str, path: str) -> Entry:
         # An unfinished link stands for itself: what it names may be a folder, or gone.
         is_link = atomic.is_unfinished(uri.rpartition("/")[2])

@@ -193,6 +193,9 @@ class ObjectFiles:
     def read_range(self, uri: str, start: int, stop: int) -> bytes:
         return bytes(self._fs.cat_file(uri, start=start, end=stop)) if start < stop else b""
 
+    def read_tail(self, uri: str, most: int) -> bytes:
+        return bytes(self._fs.cat_file(uri, start=-most))[-most:]  # a server may know no ranges
+
     def entry(self, uri: str, path: str) -> Entry:
         return self._entry_of(path, uri, self._fs.info(uri))
 

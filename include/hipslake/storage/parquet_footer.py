@@ -47,7 +47,7 @@ def stored_footer(file: Any) -> pq.FileMetaData:
     """
     footer = _footer_bytes(file)
     try:
-        return pq.read_metadata(pa.BufferReader(_whole(_without_meaning(footer))))
+        return pq.read_metadata(footer_file(_without_meaning(footer)))
     except (pa.ArrowException, OSError, IndexError, ValueError, struct.error) as error:
         raise FooterError(f"the footer cannot be understood ({error})") from error
 
@@ -66,6 +66,11 @@ def _footer_bytes(file: Any) -> bytes:
         raise FooterError("the file has no footer")
     file.seek(size - 8 - length)
     return bytes(file.read(length))
+
+
+def footer_file(footer: bytes) -> pa.BufferReader:
+    """A Parquet file without data of which this is the footer, for readers of footers."""
+    return pa.BufferReader(_whole(footer))
 
 
 def _whole(footer: bytes) -> bytes:

@@ -67,10 +67,13 @@ class VersionLog:
     ----------
     storage
         At the root of the catalog.
+    pointer
+        The content of metadata.json where it was just read; it spares the first look at it.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, pointer: bytes | None = None) -> None:
         self._storage = storage
+        self._seen = pointer
 
     def newest(self) -> int | None:
         """The number of the newest version; None if nothing was ever committed."""
@@ -291,7 +294,8 @@ class VersionLog:
     def _pointer(self) -> tuple[int, bytes]:
         """Version and content of metadata.json; version 0 if it is missing or damaged."""
         try:
-            data = self._storage.read(POINTER)
+            seen, self._seen = self._seen, None
+            data = self._storage.read(POINTER) if seen is None else seen
             return (int(head(data, POINTER)["version"]), data) if is_intact(data) else (0, b"")
         except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError, OverflowError):
             return 0, b""

@@ -28,6 +28,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import version_path
 from hipslake.versions.write_id import is_write_id
 
 PINS = "_versions/pins"
@@ -134,7 +135,12 @@ def pinning(storage: Storage) -> Iterator[Pin]:
 
 
 def keep_for_reading(held: ExitStack, catalog: Storage, version: int) -> None:
-    """Hold a vacuum off a version as long as `held` is open, if its catalog can be written to at all."""
+    """Hold a vacuum off a version as long as `held` is open, if its catalog can be written to at all.
+
+    Of catalogs of others, which have no log and no vacuum of ours, nothing is held, and nothing is written.
+    """
+    if not catalog.is_file(version_path(version)):
+        return
     with suppress(NotWritableError):
         catalog.check_writable()
         held.enter_context(pinning(catalog)).hold(version)

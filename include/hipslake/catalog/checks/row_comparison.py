@@ -16,13 +16,14 @@ from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
 from hipslake.catalog.checks.row_checks import integers
 from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.row_sets import RowNumbering
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_COLUMN, ROW_FIELD
 from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
 from hipslake.storage.folder import Storage
 
 PASS_ROWS = 32 << 20  # that an engine which holds them all is given at once, 12 bytes each
 TARGET_ROWS = 2 << 20  # that one reduce task looks at
 EXAMPLES = 3
+_ROWS = pa.schema([ROW_FIELD])
 _BLOCK = pa.schema([("key", pa.int64()), ("leaf", pa.int32())])
 _RESULT = pa.schema(
     [
@@ -131,7 +132,7 @@ class RowsTask:
         """Send the rows of some leaves, with group and leaf, to the tasks that look at their places."""
         for leaf, group, partition in self.leaves.read(number):
             at = self.groups.index(group)
-            for batch in column_batches(self.storage, partition.path, [ROW_COLUMN]):
+            for batch in column_batches(self.storage, partition.path, _ROWS, [ROW_COLUMN]):
                 self.done.add(batch.num_rows)
                 places = self.numbering.places(integers(batch, ROW_COLUMN))
                 target = np.where(places < 0, -1, (places - self.start) // self.span)

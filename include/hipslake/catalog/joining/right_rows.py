@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import Stretches
-from hipslake.catalog.leaf_rows import Wanted, leaf_file, range_of
+from hipslake.catalog.leaf_form import given_schema
+from hipslake.catalog.leaf_opening import leaf_file, range_of
+from hipslake.catalog.leaf_rows import Wanted
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import curve_sorted, leaf_spans, pixels_in
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY
@@ -129,7 +131,7 @@ class RowsByIdentity:
     @cached_property
     def _listed(self) -> dict[str, pa.Table]:
         """The files of groups that the metadata list themselves."""
-        listed = [group for group in self._groups if self.metadata.group(group).sidecars is None]
+        listed = [group for group in self._groups if self.metadata.group(group).is_listed]
         return {group: self.metadata.partitions(group, self.storage) for group in listed}
 
     def _partitions(self, group: str, h29: NDArray[np.int64]) -> pa.Table:
@@ -300,7 +302,12 @@ class RightRows:
     @cached_property
     def _near_in_margin(self) -> Stretches:
         """Reads the files of the margin, as `_near` reads leaves."""
-        return self._near if self.beside is None else replace(self._near, storage=self.beside.storage)
+        group = self.side.metadata.schema_of()
+        if self.beside is not None:
+            return replace(self._near, storage=self.beside.storage, leaf_schema=given_schema(group))
+        margin = self.margin
+        place, schema = margin.place(self.side.storage), margin.leaf_schema(group)
+        return replace(self._near, storage=place, leaf_schema=schema)
 
     @cached_property
     def _before(self) -> RowsByIdentity | None:

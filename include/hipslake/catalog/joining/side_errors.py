@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from hipslake.catalog.joining.value_bounds import value_bounds
+from hipslake.catalog.joining.value_bounds import leaf_bounds
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.schema import field_text
@@ -84,10 +84,12 @@ def largest_error_in(
     bound, doubtful = 0.0, []
     for group, held in select(metadata, columns.axes).columns.items():
         names = [name for name in held if name in columns.axes]
-        files = metadata.partitions(group, storage)
+        files, schema = metadata.partitions(group, storage), metadata.schema_of(group)
 
-        def bounds_of(path: str, names: list[str] = names) -> tuple[float, float]:
-            bounds = value_bounds(storage, path, names)
+        def bounds_of(
+            path: str, names: list[str] = names, schema: pa.Schema = schema
+        ) -> tuple[float, float]:
+            bounds = leaf_bounds(storage, path, schema, names)
             return float(bounds.min(initial=0.0)), float(bounds.max(initial=0.0))
 
         found = in_threads(storage, bounds_of, files["path"].to_pylist())

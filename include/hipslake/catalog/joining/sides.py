@@ -13,6 +13,7 @@ import pyarrow as pa
 from hipslake.catalog.joining.side_errors import check_error_units, largest_error_in, regions_of
 from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.joining.value_bounds import value_bounds
+from hipslake.catalog.leaf_rows import leaf_files
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.schema import ROW_IDENTITY
@@ -215,7 +216,7 @@ class Side:
         if self.motion is None or self.years == 0.0:
             return 0.0
         groups = select(self.metadata, self._motion_columns).columns
-        files = [self.metadata.partitions(group, self.storage)["path"].to_pylist() for group in groups]
+        files = [self._files(group) for group in groups]
         shift = largest_shift_in(self.storage, files, self.motion, self.years)
         if not np.isfinite(shift):
             raise SpecError(
@@ -223,6 +224,12 @@ class Side:
                 f"stand {self.years:g} years later; look at {', '.join(self._motion_columns)}"
             )
         return shift
+
+    def _files(self, group: str) -> list[str]:
+        """The leaf files of a group."""
+        schema = self.metadata.schema_of(group)
+        paths = self.metadata.partitions(group, self.storage)["path"].to_pylist()
+        return [file for path in paths for file in leaf_files(self.storage, path, schema)]
 
     def has_margin(self, radius_arcsec: float) -> bool:
         """Whether a margin of the catalog reaches as far as a radius."""

@@ -16,7 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_errors, read_leaf
+from hipslake.catalog.leaf_form import in_form_of
+from hipslake.catalog.leaf_opening import read_errors
+from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans, summed_by_leaf
 from hipslake.catalog.reading import read_parts
@@ -76,7 +78,8 @@ def plan_stretches(
     pieces: list[tuple[int, int, int]] = []
     for at, path in enumerate(paths):
         whole = int(start[at]), int(stop[at]), int(rows[at])
-        pieces += [whole] if rows[at] <= most_rows else _cut(storage, path, whole, most_rows)
+        few = rows[at] <= most_rows or metadata.is_foreign  # whose leaves are read whole
+        pieces += [whole] if few else _cut(storage, path, whole, most_rows)
     begin, end, held = np.array(pieces, np.int64).reshape(-1, 3).T
     task = assign_targets(held, most_rows)
     first = np.flatnonzero(np.append(True, np.diff(task) > 0))[: len(task)]
@@ -123,12 +126,15 @@ class Stretches:
         Without `_healpix_29`, which always comes first.
     filter : Predicate or None
         On any columns; only rows that pass it are read. None: all.
+    leaf_schema : pyarrow.Schema or None
+        Of the files that `read_files` reads; None: as of the leaves of the only group.
     """
 
     storage: Storage
     metadata: CatalogMetadata
     columns: Sequence[str]
     filter: Predicate | None = None
+    leaf_schema: pa.Schema | None = None
 
     @cached_property
     def selection(self) -> Selection:
@@ -192,14 +198,16 @@ class Stretches:
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def _read_file(self, path: str, size: int, stretch: tuple[int, int], wanted: Wanted | None) -> pa.Table:
+        leaves = self.metadata.schema_of(self.group) if self.leaf_schema is None else self.leaf_schema
         if self.filter is None:
-            batches = leaf_batches(self.storage, path, size, self.schema, stretch, wanted=wanted)
+            schema = in_form_of(self.schema, leaves)
+            batches = leaf_batches(self.storage, path, size, schema, stretch, wanted=wanted)
             return pa.Table.from_batches(batches, self.schema)
         start, stop = stretch
         rows = read_leaf(
             self.storage,
             path,
-            self.metadata.schema_of(self.group),
+            leaves,
             self.schema.names,
             self.filter,
             Intervals.union([start], [stop]),
@@ -209,7 +217,7 @@ class Stretches:
 
     def _files_near(self, inside: Intervals) -> pa.Table:
         group = self.metadata.group(self.group)
-        if group.sidecars is None:
+        if group.is_listed:
             return self._all_files
         return group.table_near(self.storage, inside.start, inside.stop)
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import leaf_file, read_errors
+from hipslake.catalog.leaf_opening import leaf_file, read_errors
+from hipslake.catalog.leaf_rows import leaf_files
 from hipslake.sphere.coordinates import positions
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
+
+
+def leaf_bounds(
+    storage: Storage, path: str, schema: pa.Schema, names: Sequence[str | None]
+) -> NDArray[np.float64]:
+    """The least and the greatest values in every row group of all files of a leaf; `schema` is its group's."""
+    files = leaf_files(storage, path, schema)
+    return np.concatenate([value_bounds(storage, file, names) for file in files])
 
 
 def value_bounds(storage: Storage, path: str, names: Sequence[str | None]) -> NDArray[np.float64]:

@@ -52,6 +52,11 @@ class _Files:
         partitions: tuple[Partition, ...] | None
         sidecars: tuple[PartitionSidecar, ...] | None
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether the metadata list the files themselves, so that `table` reads nothing."""
+        return self.sidecars is None
+
     def leaf_pixels(self) -> tuple[np.ndarray, np.ndarray]:
         """Order and number of all pixels with files, int64[n] each; not along the curve."""
         return pixels_in(self.pixels)
@@ -125,3 +130,11 @@ class Margin(_Files, Frozen):
     sidecars: tuple[PartitionSidecar, ...] | None = Field(
         default=None, description="along the NESTED curve, each with the partitions of one stretch of it"
     )
+
+    def place(self, catalog: Storage) -> Storage:
+        """Where the paths of its files begin: at the root of the catalog, or where others put the margin."""
+        return catalog
+
+    def leaf_schema(self, group: pa.Schema) -> pa.Schema:
+        """The schema of its files, given that of the leaves of the group."""
+        return group

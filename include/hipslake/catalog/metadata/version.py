@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
-from hipslake.catalog.layouts import LayoutPaths, layout_paths
+from hipslake.catalog.layouts import HATS, LayoutPaths, layout_paths
 from hipslake.catalog.metadata.column_roles import Association, CoPartitioned, Index, Position
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment
 from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
@@ -86,6 +86,28 @@ class CatalogMetadata(Frozen):
         if self.owner is not None:
             return (self.owner,)
         return likely_owners(self.catalog, self.increments, self.spec)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether others wrote the catalog, so that it has no log of ours and is only read."""
+        return False
+
+    @property
+    def lies_in_leaves(self) -> bool:
+        """Whether rows lie on the sky where their leaves do; indices of others are opened too."""
+        return True
+
+    def tree_file(self, name: str) -> str:
+        """The path of a file that HATS readers find beside the leaves of the primary group."""
+        return HATS.view_file(self.write_id, self.groups[0].name, name)
+
+    def tree_root(self, group: str) -> str:
+        """The path of the folder in which HATS readers find a group or a margin."""
+        return self.paths.group_root(self.write_id, group)
+
+    def margin_uri(self, margin: Margin, storage: Storage) -> str:
+        """Where HATS readers find a margin; `storage` is at the catalog's root."""
+        return storage.uri(self.tree_root(margin.name))
 
     def group(self, name: str | None = None) -> GroupMetadata:
         """The group of this name, or the primary one.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import read_errors
+from hipslake.catalog.leaf_opening import read_errors
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import read_errors
+from hipslake.catalog.leaf_opening import read_errors
 from hipslake.cube.cube_rules import check_column_names
 from hipslake.cube.dataset import listed
 from hipslake.errors import CubeError, CubeRowsError, SchemaMismatchError, SourceNotFoundError

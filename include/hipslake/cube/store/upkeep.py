@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.leaf_rows import read_errors
+from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome, vacuum
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.cube.cube_rules import check_datasets, check_name

@@ -133,7 +133,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
 @contextmanager
 def _pinned(cube: CubeReader) -> Iterator[None]:
     """Hold a cleanup off the version while the block runs; `VersionNotFoundError` if one was quicker."""
-    if cube.storage.root.startswith(("http://", "https://")):  # nothing is written or removed there
+    if cube.storage.is_web_server:  # nothing is written or removed there
         yield
         return
     with pinning(cube.storage) as pin:

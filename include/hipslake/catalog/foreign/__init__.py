@@ -1,0 +1,1 @@
+"""Catalogs of others: HATS and HiPSCat trees that no log of ours describes, read as they are."""
