@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from hipslake.catalog.catalog_reader import CatalogReader
-from hipslake.errors import SpecError
+from hipslake.errors import NotWritableError, SpecError
 
 if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
@@ -32,11 +32,14 @@ class CatalogUpkeep(CatalogReader):
         workers : int, optional
             Leaves that are looked at at once; one per core if not given.
 
+        Of a catalog of others, all is looked at that can be told without metadata of ours:
+        `hipslake.catalog.foreign.foreign_verification`.
+
         Returns
         -------
         VerificationReport
             All `problems`. Each says whether `readers` are affected, what `mend`s it, and whether it is
-            `repairable` by `repair`.
+            `repairable` by `repair`. `unchecked` says of a catalog of others what nothing tells.
 
         Raises
         ------
@@ -71,6 +74,7 @@ class CatalogUpkeep(CatalogReader):
         """
         from hipslake.steps.upkeep.repair import repair_catalog
 
+        self._refuse_foreign("repaired")
         return repair_catalog(self.storage, dry_run=dry_run)
 
     def build_margin(self, *arcsec: float) -> Self:
@@ -98,6 +102,9 @@ class CatalogUpkeep(CatalogReader):
         from hipslake.steps.margin.run import add_margins
         from hipslake.steps.upkeep.pointers import point_at_newest
 
+        self._refuse_foreign(
+            "given a margin; a cross-match builds one for itself with missing_margin='build'"
+        )
         try:
             distances = check_distances(tuple(map(float, arcsec)))
         except ValueError as error:
@@ -132,7 +139,12 @@ class CatalogUpkeep(CatalogReader):
         """
         from hipslake.catalog.upkeep.restored_version import roll_back
 
+        self._refuse_foreign("rolled back")
         return self._shown(roll_back(self.storage, version))
+
+    def _refuse_foreign(self, what: str) -> None:
+        if self.metadata.is_foreign:
+            raise NotWritableError(f"{self.uri} is a catalog of others: it is only read, and not {what}")
 
     def _shown(self, metadata: CatalogMetadata) -> Self:
         """A version that was just published, once its HATS view is made."""
@@ -165,6 +177,7 @@ class CatalogUpkeep(CatalogReader):
         from hipslake.specs.vacuum_spec import Retention
         from hipslake.steps.upkeep.pointers import point_at_newest
 
+        self._refuse_foreign("vacuumed")
         retention = Retention.of(keep_versions, keep_days)
         if not dry_run:
             point_at_newest(self.storage, hats_view=True)

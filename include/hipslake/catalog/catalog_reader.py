@@ -16,7 +16,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
-from hipslake.catalog.selection import Selection, joined_schema, select
+from hipslake.catalog.selection import Selection, check_placed, joined_schema, select
 from hipslake.catalog.view_tree import check_tree
 from hipslake.errors import CatalogFormatError, SpecError
 from hipslake.sphere.coordinates import REASONS, check_positions
@@ -112,6 +112,11 @@ class CatalogReader:
     def uri(self) -> str:
         """Folder of the catalog."""
         return self.storage.uri()
+
+    @property
+    def opened_at(self) -> str:
+        """What `open` takes to open it again: the folder of the catalog, or of the collection of others."""
+        return self.metadata.opened_at or self.uri
 
     @property
     def name(self) -> str:
@@ -296,6 +301,8 @@ class CatalogReader:
         region: Region | str | None = None,
     ) -> tuple[Selection, Intervals | None]:
         """Resolve what `read` with the same arguments reads: columns, filter and region; and the pixels."""
+        if pixels is not None or region is not None:
+            check_placed(self.metadata)
         within = None if region is None else region_of(region)
         inside = None if pixels is None else Intervals.of(pixels)
         return select(self.metadata, columns, filters, group, within), inside

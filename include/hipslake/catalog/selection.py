@@ -17,7 +17,7 @@ from hipslake.catalog.leaf_form import given_field, given_schema
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN
-from hipslake.errors import FilterError, SchemaMismatchError
+from hipslake.errors import FilterError, SchemaMismatchError, SpecError
 from hipslake.predicates.binding import check_predicate
 from hipslake.predicates.conditions import Condition, Conjunction
 from hipslake.predicates.domains import UnfitError
@@ -138,6 +138,21 @@ def joined_schema(metadata: CatalogMetadata) -> pa.Schema:
             fields.setdefault(field.name, given_field(field))
     row = fields.pop(ROW_COLUMN, None)
     return pa.schema([*fields.values(), *([row] if row is not None else [])])
+
+
+def check_placed(metadata: CatalogMetadata) -> None:
+    """Whether rows can be chosen by their place on the sky.
+
+    Raises
+    ------
+    SpecError
+        It is a catalog of others whose rows have no positions: an index, or an association.
+    """
+    if HEALPIX_COLUMN not in metadata.schema_of().names:
+        raise SpecError(
+            f"catalog {metadata.catalog}: its rows do not say where on the sky they lie, so that none can be "
+            "chosen by their place; read it without pixels or region"
+        )
 
 
 def select(

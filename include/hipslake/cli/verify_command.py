@@ -52,3 +52,5 @@ def _print(report: VerificationReport) -> None:
     print(f"{where}: {read}: {wrong}")
     for problem in report.problems:
         print(f"  {printable(str(problem))}")
+    for what in report.unchecked:
+        print(f"  not checked: {printable(what)}")

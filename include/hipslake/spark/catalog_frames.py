@@ -14,13 +14,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.leaf_form import LeafForm, form_of
 from hipslake.catalog.leaf_opening import read_errors
+from hipslake.catalog.leaf_rows import leaf_files
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import parts
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import RegionCut, select
+from hipslake.catalog.selection import RegionCut, check_placed, select
+from hipslake.sphere.coordinates import positions
 from hipslake.sphere.intervals import Intervals, PixelLike
-from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, order29
 from hipslake.sphere.regions import Region
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
@@ -63,6 +66,8 @@ def read_spark(
     RegionError
         The text is no region.
     """
+    if pixels is not None or region is not None:
+        check_placed(catalog.metadata)
     within = None if region is None else region_of(region)
     selection = select(catalog.metadata, columns, None, group, within)
     cut = selection.cut
@@ -78,10 +83,14 @@ def read_spark(
         paths = [path for part in chosen for path in part.paths[name]]
         if not paths:  # no leaf lies there; one file gives the schema
             paths = catalog.metadata.partitions(name, catalog.storage)["path"][:1].to_pylist()
+        leaves = catalog.metadata.schema_of(name)
+        paths = [file for path in paths for file in leaf_files(catalog.storage, path, leaves)]
         _check_encodings(spark, catalog.storage, paths[0])
         frame = _reader(spark, catalog, name, paths[0]).parquet(
             *(_spark_path(catalog.storage, path) for path in paths)
         )
+        if (form := form_of(leaves)) is not None:
+            frame = _placed(frame, form)
         if given is not None:
             frame = frame.where(_inside(given))
         if cut is not None:
@@ -97,12 +106,28 @@ def read_spark(
 
 def _reader(spark: SparkSession, catalog: CatalogReader, group: str, path: str) -> DataFrameReader:
     """A reader that gives every column of a group, null where a file is older than the column."""
-    if len(catalog.metadata.increment_writes) == 1:
+    if len(catalog.metadata.increment_writes) == 1 and not catalog.metadata.is_foreign:
         return spark.read
     found = spark.read.parquet(_spark_path(catalog.storage, path)).schema
     schema = catalog.schema_of(group)
-    missing = [field for field in schema if field.name not in found.names]
+    form = form_of(catalog.metadata.schema_of(group))
+    computed = {HEALPIX_COLUMN} if form is not None and form.healpix == "computed" else set()
+    missing = [field for field in schema if field.name not in {*found.names, *computed}]
     return spark.read.schema(StructType([*found.fields, *from_arrow_schema(pa.schema(missing)).fields]))
+
+
+def _placed(frame: DataFrame, form: LeafForm) -> DataFrame:
+    """Rows of files of others with `_healpix_29` as ours have it, where there is one."""
+    if form.healpix == "none":
+        return frame
+    if form.healpix == "stored":
+        return frame.withColumn(HEALPIX_COLUMN, F.col(HEALPIX_COLUMN).cast("bigint"))
+
+    def placed(ra: pa.Array, dec: pa.Array) -> pa.Array:
+        return pa.array(order29(*positions(ra, dec)))
+
+    place: Callable[..., Column] = F.arrow_udf(placed, "bigint")
+    return frame.withColumn(HEALPIX_COLUMN, place(quoted(form.ra), quoted(form.dec)))
 
 
 def _inside(pixels: list[PixelLike]) -> Column:

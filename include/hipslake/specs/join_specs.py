@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hipslake.errors import SpecError
-from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeated
+from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, first_mistake, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec
 from hipslake.specs.epochs import JulianYear
 from hipslake.specs.error_columns import ErrorRadius
@@ -50,6 +50,7 @@ class SideSpec(Frozen):
     columns: tuple[str, ...] | None = None  # None: all
     filters: str | None = Field(default=None, min_length=1)  # which rows take part; None: all
     motion: MotionColumns | None = None  # None: rows stay where they are, whatever the epoch
+    margins: ColumnNames = ()  # of a catalog of others: URIs of margins that no collection names
 
     @property
     def is_named(self) -> bool:

@@ -28,7 +28,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
-from hipslake.versions.log_files import version_path
+from hipslake.versions.log_files import POINTER, version_path
 from hipslake.versions.write_id import is_write_id
 
 PINS = "_versions/pins"
@@ -139,7 +139,7 @@ def keep_for_reading(held: ExitStack, catalog: Storage, version: int) -> None:
 
     Of catalogs of others, which have no log and no vacuum of ours, nothing is held, and nothing is written.
     """
-    if not catalog.is_file(version_path(version)):
+    if not catalog.is_file(version_path(version)) and not catalog.is_file(POINTER):
         return
     with suppress(NotWritableError):
         catalog.check_writable()

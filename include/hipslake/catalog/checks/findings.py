@@ -205,6 +205,7 @@ class VerificationReport(Frozen):
     bytes: int  # their size on disk
     seconds: float
     versions: tuple[int, ...] = ()  # all that were looked at, where it were several
+    unchecked: tuple[str, ...] = ()  # of a catalog of others: what nothing tells
 
     @property
     def ok(self) -> bool:

@@ -21,7 +21,7 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment,
 from hipslake.catalog.metadata.column_roles import Position
 from hipslake.catalog.metadata.increments import Sources
 from hipslake.errors import NotWritableError, SpecError, VersionNotFoundError
-from hipslake.specs.catalog_spec import Layout, ParquetSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Layout, ParquetSpec
 from hipslake.specs.epochs import julian_year
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.storage.folder import Storage
@@ -60,7 +60,6 @@ class ForeignMetadata(CatalogMetadata):
             "library_version": said.get("hats_builder", "unknown"),
             "description": said.get("obs_description", ""),
             "attribution": said.get("obs_copyright", ""),
-            "spec": {},
         }
         found = cls.model_construct(**known)
         private = {"_collection": collection, "_by_hand": tuple(margins)}
@@ -80,6 +79,14 @@ class ForeignMetadata(CatalogMetadata):
     @property
     def is_foreign(self) -> bool:
         return True
+
+    @property
+    def opened_at(self) -> str | None:
+        return self._collection.place
+
+    @property
+    def margins_by_hand(self) -> tuple[str, ...]:
+        return self._by_hand
 
     @property
     def owners(self) -> tuple[Owner, ...]:
@@ -179,6 +186,20 @@ def _leaves(metadata: ForeignMetadata) -> tuple[GroupMetadata, ...]:
         threshold = Threshold(value=size, unit=ThresholdUnit.BYTES)
     fields = {"name": GROUP, "threshold": threshold, "parquet": ParquetSpec(), "partitions": None}
     return (ForeignGroup.of(leaves, {**fields, "sidecars": None}),)
+
+
+def _spec(metadata: ForeignMetadata) -> dict[str, Any]:
+    """A spec by which margins are built and joins placed: where the rows lie."""
+    place = metadata.position
+    if not place.ra:
+        return {}
+    words = re.sub(r"[^a-z0-9]+", "_", metadata.catalog.lower()).strip("_")
+    source = {"uri": metadata.tree.uri, "format": "parquet"}
+    position = {"ra": place.ra, "dec": place.dec, "epoch": place.epoch}
+    spec = CatalogSpec.model_validate(
+        {"name": f"of_others_{words}"[:63].rstrip("_"), "source": source, "position": position}
+    )
+    return spec.model_dump(mode="json", exclude_none=True)
 
 
 def _margins(metadata: ForeignMetadata) -> tuple[Margin, ...]:
@@ -283,4 +304,5 @@ _FIELDS: dict[str, _Make] = {
     "total_rows": _total_rows,
     "total_bytes": lambda metadata: metadata.groups[0].bytes,
     "increments": _increments,
+    "spec": _spec,
 }

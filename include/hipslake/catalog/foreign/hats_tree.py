@@ -107,12 +107,15 @@ class HatsCollection(NamedTuple):
         The address of the index tree of each column.
     text : bytes
         Of `collection.properties`; b"" for a tree that stands alone.
+    place : str
+        Where it lies.
     """
 
     primary: HatsTree
     margins: tuple[str, ...] = ()
     indices: dict[str, str] = {}  # noqa: RUF012 - never changed
     text: bytes = b""
+    place: str | None = None
 
 
 def find_foreign(storage: Storage) -> HatsCollection | None:
@@ -213,7 +216,7 @@ def _collection(storage: Storage) -> HatsCollection | None:
         raise CatalogFormatError(f"{where}: its primary tree is not there: {error}") from None
     except (PathError, ValueError) as error:
         raise CatalogFormatError(f"{where}: names what is no tree ({error})") from None
-    return HatsCollection(tree, tuple(dict.fromkeys(margins)), indices, text)
+    return HatsCollection(tree, tuple(dict.fromkeys(margins)), indices, text, storage.root)
 
 
 def _checked(storage: Storage, address: str) -> str:

@@ -93,6 +93,16 @@ class CatalogMetadata(Frozen):
         return False
 
     @property
+    def opened_at(self) -> str | None:
+        """Where a catalog of others was opened, if not at the root that its paths are relative to."""
+        return None
+
+    @property
+    def margins_by_hand(self) -> tuple[str, ...]:
+        """Margins of a catalog of others that were given when it was opened."""
+        return ()
+
+    @property
     def lies_in_leaves(self) -> bool:
         """Whether rows lie on the sky where their leaves do; indices of others are opened too."""
         return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.exporting import Export
-from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Counter, Engine
 from hipslake.exports.writers import Exported
 from hipslake.planning.splits import assign_targets
@@ -28,8 +27,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.run import catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import pinning
+from hipslake.versions.pins import keep_for_reading
 
 PIECES = "export/pieces"
 _RESULT = pa.schema([("piece", pa.int64()), ("rows", pa.int64())])
@@ -190,12 +188,12 @@ def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
     """
     root = Storage.at(catalog_uri(request.warehouse, request.catalog))
     with phases("prepare"):
-        metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
+        catalog = CatalogReader.open(root.root, request.version)
         refuse_published(request.output_uri)
-        export = export_of(request, CatalogReader(root, metadata))
+        export = export_of(request, catalog)
         export.check(overwrite=request.overwrite or _stands_by_this_run(request, export))
-    with pinning(root) as pin:
-        pin.hold(metadata.version)
+    with ExitStack() as held:
+        keep_for_reading(held, root, catalog.version)
         yield export
 
 

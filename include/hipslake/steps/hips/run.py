@@ -7,14 +7,13 @@ stand in tiles that are coarser than the leaf. The second reads the rows and wri
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.catalog_reader import CatalogReader
-from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.moc_files import file_of_region
 from hipslake.engine.model import Engine
 from hipslake.errors import VerificationError
@@ -63,8 +62,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.run import catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import pinning
+from hipslake.versions.pins import keep_for_reading
 
 _MOST_TEXT = 500  # characters
 
@@ -128,14 +126,14 @@ def _preparing(request: HipsRequest, phases: Phases) -> Iterator[tuple[HipsSourc
     """Resolve a request, and look whether it can be written; no vacuum takes its version meanwhile."""
     root = Storage.at(catalog_uri(request.warehouse, request.catalog))
     with phases("prepare"):
-        metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
+        catalog = CatalogReader.open(root.root, request.version)
         refuse_published(request.output_uri)
         target = Storage.at(request.output_uri)
         check_place(target, root.uri())
-        fixed = request.model_copy(update={"version": metadata.version})
-        source = HipsSource.of(CatalogReader(root, metadata), fixed)
-    with pinning(root) as pin:
-        pin.hold(metadata.version)
+        fixed = request.model_copy(update={"version": catalog.version})
+        source = HipsSource.of(catalog, fixed)
+    with ExitStack() as held:
+        keep_for_reading(held, root, catalog.version)
         yield source, target
 
 

@@ -9,6 +9,7 @@ from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.sphere.regions import parse_region
+from hipslake.steps.join.frozen_sides import open_side
 from hipslake.steps.join.margin_beside import margin_beside
 from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.run import RunFolder, parse
@@ -34,7 +35,7 @@ class FrozenCrossmatch(Frozen):
         folder : RunFolder
             Of the run.
         """
-        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [open_side(side) for side in (self.left, self.right)]
         left, right = ((side.storage, side.metadata) for side in sides)
         return Crossmatch.of(
             left,
@@ -60,7 +61,7 @@ class FrozenEquijoin(Frozen):
 
     def open(self, _folder: RunFolder) -> Equijoin | TimeSeries:
         """Open both catalogs."""
-        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [open_side(side) for side in (self.left, self.right)]
         return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 

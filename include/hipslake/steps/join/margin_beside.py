@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 
-from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.right_rows import BesideMargin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.engine.model import Engine
+from hipslake.steps.join.frozen_sides import open_side
 from hipslake.steps.join.request import FrozenSide
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.run import margin_order
@@ -42,7 +42,7 @@ def build_margin_beside(folder: RunFolder, side: FrozenSide, arcsec: float, engi
     SpecError
         The primary column group of the catalog lacks the position columns.
     """
-    catalog = CatalogReader.open(side.uri, side.version)
+    catalog = open_side(side)
     storage = _place(folder)
     folder.storage.delete_tree(_FOLDER)
     order = margin_order(catalog.metadata, (arcsec,), folder.run().write_id)

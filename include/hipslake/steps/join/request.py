@@ -27,6 +27,8 @@ class FrozenSide(Frozen):
 
     uri: str
     version: int
+    margins: tuple[str, ...] = ()  # of a catalog of others: those that the spec gives
+    write_id: str | None = None  # of a catalog of others: what it is known again by
 
 
 class ResolveJoinRequest(CatalogRunRequest):

@@ -14,8 +14,9 @@ from hipslake.specs.margin_spec import check_distances
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
+from hipslake.steps.join.frozen_sides import frozen_side
 from hipslake.steps.join.request import ResolveCrossmatchReport, ResolveCrossmatchRequest
-from hipslake.steps.join.resolve_join import freeze, frozen_side, opened_sides, outcome_spec
+from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
 

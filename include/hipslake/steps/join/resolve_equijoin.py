@@ -7,8 +7,9 @@ from hipslake.catalog.placement import icrs_position
 from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.join.frozen_join import FrozenEquijoin, join_of
+from hipslake.steps.join.frozen_sides import frozen_side
 from hipslake.steps.join.request import ResolveEquijoinReport, ResolveEquijoinRequest
-from hipslake.steps.join.resolve_join import freeze, frozen_side, opened_sides, outcome_spec
+from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
 

@@ -9,7 +9,6 @@ from hipslake.catalog.metadata import Association, Owner
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__
-from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
@@ -17,11 +16,11 @@ from hipslake.specs.join_specs import JoinSpec, SideSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.first import freeze_derived
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
-from hipslake.steps.join.request import FROZEN, FrozenSide, ResolveJoinReport, ResolveJoinRequest
+from hipslake.steps.join.frozen_sides import side_as_file
+from hipslake.steps.join.request import FROZEN, ResolveJoinReport, ResolveJoinRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
 from hipslake.storage.folder import Storage
-from hipslake.versions.log_files import version_path
 
 _OF_OUTCOME = ("threshold", "layout", "parquet", "margin", "index", "hats", "vacuum")
 """What the spec of a join says as that of a catalog does."""
@@ -32,11 +31,6 @@ def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogRe
     outcome = Storage.at(catalog_uri(request.warehouse, spec.name))
     left, right = (_opened(request.warehouse, side, outcome) for side in (spec.left, spec.right))
     return left, right
-
-
-def frozen_side(side: CatalogReader) -> FrozenSide:
-    """Return what a run remembers of a side."""
-    return FrozenSide(uri=side.uri, version=side.version)
 
 
 def outcome_spec(
@@ -124,7 +118,7 @@ def freeze(
 
 def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> CatalogReader:
     uri = catalog_uri(warehouse, side.catalog) if side.is_named else expand(side.catalog)
-    catalog = CatalogReader.open(uri, side.version)
+    catalog = CatalogReader.open(uri, side.version, margins=tuple(map(expand, side.margins)))
     if catalog.storage.is_same_place(outcome):
         raise SpecError(f"{catalog.uri} is a side of the join and its outcome; give the outcome another name")
     return catalog
@@ -132,14 +126,6 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> CatalogReader:
 
 def _inputs(spec_text: str, sides: tuple[CatalogReader, CatalogReader]) -> FrozenInputs:
     """Return what the outcome is made of: a version of either catalog."""
-    files = tuple(
-        SourceFile(
-            ordinal=at,
-            uri=side.storage.uri(version_path(side.version)),
-            size=side.metadata.total_bytes,
-            stamp=side.metadata.write_id,
-        )
-        for at, side in enumerate(sides)
-    )
+    files = tuple(side_as_file(at, side) for at, side in enumerate(sides))
     listing = [[file.uri, file.size, file.stamp] for file in files]
     return FrozenInputs(files=files, fingerprint=fingerprint_of([spec_text, __version__, listing]))

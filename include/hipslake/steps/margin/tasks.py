@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
+from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import icrs_of
@@ -65,7 +66,8 @@ class MarginTask:
         """Send each reduce task the rows of its margins; the last map task sends it none, but wakes it."""
         work = self.work
         if number == work.tasks:
-            nothing = _sent(pa.RecordBatch.from_pylist([], work.schema), np.empty(0, np.int64))
+            schema = given_schema(work.schema)
+            nothing = _sent(pa.RecordBatch.from_pylist([], schema), np.empty(0, np.int64))
             for target, must in zip(work.target, work.must, strict=True):
                 yield from ((each, nothing) for each in np.unique(target[must]).tolist())
             return
@@ -92,7 +94,12 @@ class MarginTask:
         removed: list[dict[str, object]] = []
         order = work.order
         with LeafWriter(
-            work.catalog, self.write_id, order.spec, order.names[margin], work.schema, splits=False
+            work.catalog,
+            self.write_id,
+            order.spec,
+            order.names[margin],
+            given_schema(work.schema),
+            splits=False,
         ) as writer:
             for place in np.union1d(tile, must).tolist():
                 first, last = np.searchsorted(tile, [place, place + 1])

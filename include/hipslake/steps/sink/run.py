@@ -20,7 +20,7 @@ from hipslake.steps.sink.request import (
 from hipslake.steps.sink.sink_table import sink
 from hipslake.storage.folder import Storage
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
-from hipslake.versions.pins import pinning
+from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def _keeping(orders: Sequence[SinkOrder]) -> Iterator[None]:
     versions = {(o.rows.uri, o.rows.version) for o in orders if isinstance(o.rows, VersionRows)}
     with ExitStack() as stack:
         for uri, version in sorted(versions):
-            stack.enter_context(pinning(Storage.at(uri))).hold(version)
+            keep_for_reading(stack, Storage.at(uri), version)
         yield
 
 

@@ -14,6 +14,8 @@ from hipslake.catalog.checks.findings import (
 )
 from hipslake.catalog.checks.pointer_checks import surrounding_problems
 from hipslake.catalog.checks.version_checks import Verification
+from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
+from hipslake.catalog.foreign.foreign_verification import verify_foreign
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verification import verify_catalog, verify_log
 from hipslake.catalog.view_tree import tree_markers, writes_of_pointers
@@ -81,6 +83,8 @@ def verify_published(
     VerificationReport
         All problems; `problem.readers` says whether readers are affected, `problem.mend` what to do.
     """
+    if isinstance(metadata, ForeignMetadata):
+        return verify_foreign(metadata, engine)
     seen, phases = SeenFiles() if all_versions else None, phases or Phases()
     found = verify_catalog(catalog, metadata, engine, seen=seen, scratch=scratch, phases=phases)
     found = found.with_problems(problems_around(catalog, metadata, found.problems))
