@@ -65,6 +65,12 @@ def parquet_tail(storage: Storage, path: str) -> ParquetTail:
     return tail
 
 
+def forget_tails() -> None:
+    """Forget what was kept."""
+    with _lock:
+        _kept.clear()
+
+
 @contextmanager
 def opened_by_tail(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file whose footer is known, or is read by one request; errors as of `parquet_tail`."""

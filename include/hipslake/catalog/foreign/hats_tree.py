@@ -130,14 +130,21 @@ def find_foreign(storage: Storage) -> HatsCollection | None:
         A property file is damaged, or a collection names no primary tree, or one that is not there.
     """
     listed = _names(storage)
-    if listed is not None and not {COLLECTION_FILE, *PROPERTY_FILES} & set(listed):
-        return None
-    # A tree first where nothing is known: there are more of them than of collections.
-    if listed is None or COLLECTION_FILE not in listed:
-        tree = read_tree(storage, "", listed)
-        if tree is not None:
-            return HatsCollection(tree)
-    return _collection(storage)
+    if listed is None:  # what there is most of comes first
+        orders: list[Collection[str] | None] = [PROPERTY_FILES[:1], None, PROPERTY_FILES[1:]]
+    elif COLLECTION_FILE in listed:
+        orders = [None]
+    else:
+        orders = [listed]
+    for names in orders:
+        if names is None:
+            found = _collection(storage)
+        else:
+            tree = read_tree(storage, "", names)
+            found = None if tree is None else HatsCollection(tree)
+        if found is not None:
+            return found
+    return None
 
 
 def read_tree(storage: Storage, root: str, names: Collection[str] | None = None) -> HatsTree | None:

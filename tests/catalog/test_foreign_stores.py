@@ -1,0 +1,131 @@
+"""Catalogs of others in stores and behind web servers: the same rows, and few requests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import s3fs
+from hipslake import Catalog
+from hipslake.errors import CatalogFormatError, VerificationError
+from hipslake.storage import parquet_tail
+from hipslake.storage.folder import Storage
+
+from tests.api.catalogs import publish_many_kinds
+from tests.api.test_scan import equal
+from tests.catalog.foreign_trees import tree_of, variant
+from tests.catalog.publishing import Published
+from tests.stores.web import WebServer
+
+CONE = "cone 50 10 1deg"
+_AROUND = "cone 50 10 12deg"
+
+
+class Counted:
+    """A place, and a count of the requests that are made to it."""
+
+    def __init__(self, root: str, put: Callable[[Path, str], None], count: Callable[[], int]) -> None:
+        self.root, self.put, self._count = root, put, count
+        self._before = 0
+
+    def begin(self) -> None:
+        parquet_tail.forget_tails()
+        self._before = self._count()
+
+    def requests(self) -> int:
+        return self._count() - self._before
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    return publish_many_kinds(tmp_path_factory.mktemp("ours"), "hats", rows=2500)
+
+
+@pytest.fixture(params=["s3", "web"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    if request.param == "web":
+        yield _web(request.getfixturevalue("web"), request.getfixturevalue("web_root"), request.node.name)
+        return
+    asked = [0]
+    call = s3fs.S3FileSystem._call_s3
+
+    async def counted(self: Any, *given: Any, **options: Any) -> Any:
+        asked[0] += 1
+        return await call(self, *given, **options)
+
+    bucket = request.getfixturevalue("bucket")
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", counted)
+    root = f"{bucket}/foreign/{abs(hash(request.node.name))}"
+
+    def put(folder: Path, name: str) -> None:
+        target = Storage.at(f"{root}/{name}")
+        for path in folder.rglob("*"):
+            if path.is_file():
+                target.write(str(path.relative_to(folder)), path.read_bytes())
+
+    yield Counted(root, put, lambda: asked[0])
+
+
+def _web(web: WebServer, root: Path, test: str) -> Counted:
+    folder = root / f"foreign-{abs(hash(test))}"
+
+    def put(source: Path, name: str) -> None:
+        shutil.copytree(source, folder / name)
+
+    return Counted(f"{web.url}/{folder.name}", put, lambda: len(web.served()))
+
+
+def test_a_tree_is_opened_by_four_requests_and_a_cone_costs_two_a_leaf(
+    place: Counted, ours: Published, tmp_path: Path
+) -> None:
+    place.put(tree_of(ours, tmp_path / "tree"), "tree")
+    mine = Catalog(ours.storage, ours.metadata)
+    for region in (CONE, _AROUND):
+        place.begin()
+        catalog = Catalog.open(f"{place.root}/tree")
+        assert place.requests() <= 4
+        place.begin()
+        found = catalog.read(region=region)
+        met = len(mine.pixels_in(region))
+        assert place.requests() <= 3 + 2 * met
+        assert equal(found, mine.read(region=region))
+    assert found.num_rows > 20
+    assert met > 3
+
+
+def test_a_collection_is_opened_by_four_requests(place: Counted, ours: Published, tmp_path: Path) -> None:
+    tree_of(ours, tmp_path / "all" / "stars")
+    said = "obs_collection=stars\nhats_primary_table_url=stars\n"
+    (tmp_path / "all" / "collection.properties").write_text(said)
+    place.put(tmp_path / "all", "all")
+    place.begin()
+    catalog = Catalog.open(f"{place.root}/all")
+    assert place.requests() <= 4
+    place.begin()
+    found = catalog.read(region=_AROUND)
+    assert place.requests() <= 3 + 2 * len(Catalog(ours.storage, ours.metadata).pixels_in(_AROUND))
+    assert equal(found, Catalog(ours.storage, ours.metadata).read(region=_AROUND))
+
+
+@pytest.mark.parametrize("name", ["by a listing", "hipscat", "mixed up", "folders", "bare"])
+def test_other_forms_are_read_from_stores_too(
+    place: Counted, ours: Published, tmp_path: Path, name: str
+) -> None:
+    place.put(variant(ours, name, tmp_path / "tree"), "tree")
+    lists = not place.root.startswith("http")
+    catalog = Catalog.open(f"{place.root}/tree")
+    if not lists and name in ("by a listing", "bare"):
+        with pytest.raises(CatalogFormatError, match="the web server lists nothing"):
+            catalog.read()
+        return
+    if not lists and name == "folders":
+        with pytest.raises(VerificationError, match="which a web server does not list"):
+            catalog.read()
+        return
+    found = catalog.read(["id", "mag"], region=_AROUND)
+    mine = Catalog(ours.storage, ours.metadata)
+    assert equal(found, mine.read(["id", "mag"], region=_AROUND))
+    assert catalog.scan().count() == 2500
