@@ -148,7 +148,7 @@ def check_placed(metadata: CatalogMetadata) -> None:
     SpecError
         It is a catalog of others whose rows have no positions: an index, or an association.
     """
-    if HEALPIX_COLUMN not in metadata.schema_of().names:
+    if not metadata.lies_in_leaves or HEALPIX_COLUMN not in metadata.schema_of().names:
         raise SpecError(
             f"catalog {metadata.catalog}: its rows do not say where on the sky they lie, so that none can be "
             "chosen by their place; read it without pixels or region"
