@@ -15,8 +15,8 @@ from pydantic import PrivateAttr
 
 from hipslake.catalog.describe import describe_columns
 from hipslake.catalog.foreign.hats_tree import HatsTree
-from hipslake.catalog.foreign.leaf_list import (
-    LeafList,
+from hipslake.catalog.foreign.listed_leaves import (
+    ListedLeaves,
     has_folders,
     leaves_by_listing,
     leaves_by_metadata,
@@ -56,7 +56,7 @@ class ForeignLeaves:
     _counted: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def listed(self) -> LeafList:
+    def listed(self) -> ListedLeaves:
         """The leaves, along the curve; errors as of `list_leaves`."""
         return list_leaves(self.tree)
 

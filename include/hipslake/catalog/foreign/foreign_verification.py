@@ -12,7 +12,7 @@ import pyarrow as pa
 from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind, VerificationReport
 from hipslake.catalog.foreign.foreign_leaves import ForeignLeaves, ForeignMargin
 from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
-from hipslake.catalog.foreign.leaf_list import LeafList, leaves_by_listing, leaves_by_metadata
+from hipslake.catalog.foreign.listed_leaves import ListedLeaves, leaves_by_listing, leaves_by_metadata
 from hipslake.catalog.foreign.property_files import number_in
 from hipslake.catalog.foreign_rows import files_of_leaf, foreign_rows
 from hipslake.catalog.leaf_form import given_schema
@@ -125,7 +125,9 @@ class ForeignLeavesTask:
             yield pa.record_batch([[at], [found.model_dump_json()]], schema=_RESULT)
 
 
-def verify_foreign_leaf(leaves: ForeignLeaves, listed: LeafList, at: int, *, is_margin: bool) -> LeafFindings:
+def verify_foreign_leaf(
+    leaves: ForeignLeaves, listed: ListedLeaves, at: int, *, is_margin: bool
+) -> LeafFindings:
     """Read one leaf whole, and say what is wrong with it."""
     storage, form = leaves.tree.storage, leaves.form
     path = listed.paths[at].as_py()
@@ -199,7 +201,7 @@ def _schema_problems(leaves: ForeignLeaves, path: str, stored: pa.Schema) -> Ite
             yield _problem(ProblemKind.SCHEMA, path, f"column {name!r} is none of the catalog")
 
 
-def _list_problems(leaves: ForeignLeaves, named: LeafList) -> Iterator[Problem]:
+def _list_problems(leaves: ForeignLeaves, named: ListedLeaves) -> Iterator[Problem]:
     """Leaves that one list has and another has not."""
     known = set(named.paths.to_pylist())
     others = [("_metadata", leaves_by_metadata(leaves.tree)), ("the folder", leaves_by_listing(leaves.tree))]

@@ -25,7 +25,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import curve_sorted, leaf_spans, pixels_in
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
-from hipslake.errors import VerificationError
+from hipslake.errors import SpecError, VerificationError
 from hipslake.joins.pair_grid import SkyPositions
 from hipslake.joins.tree_alignment import Homes, homes
 from hipslake.predicates.evaluation import passing
@@ -244,7 +244,13 @@ class RightRows:
         leaves = PixelTree(*pixels_in(self.side.metadata.group().pixels))
         files = self._margin_files
         margins = np.unique(np.stack([files["order"].to_numpy(), files["npix"].to_numpy()], axis=1), axis=0)
-        return homes(leaves, PixelTree(*margins.T))
+        try:
+            return homes(leaves, PixelTree(*margins.T))
+        except ValueError as error:
+            raise SpecError(
+                f"the margin of catalog {self.side.metadata.catalog} is filed under other pixels than "
+                f"its leaves ({error}); give another one, or have the match build its own by 'missing_margin: build'"
+            ) from None
 
     def near(self, home: int, wanted: Wanted | None) -> NearRows:
         """The rows that may match left ones in a home.

@@ -26,7 +26,7 @@ _NO_LEAVES = (_METADATA, "_common_metadata")
 
 
 @dataclass(frozen=True)
-class LeafList:
+class ListedLeaves:
     """Leaves along the curve; of indices, whose files lie nowhere on the sky, in the order of their names.
 
     Attributes
@@ -54,7 +54,7 @@ def has_folders(tree: HatsTree) -> bool:
     return tree.properties.get("hats_npix_suffix", ".parquet") == "/"
 
 
-def list_leaves(tree: HatsTree) -> LeafList:
+def list_leaves(tree: HatsTree) -> ListedLeaves:
     """The leaves of a tree: by `partition_info.csv`, else by `_metadata`, else by a listing.
 
     Raises
@@ -77,7 +77,7 @@ def list_leaves(tree: HatsTree) -> LeafList:
     return _along_curve(tree, found)
 
 
-def leaves_by_metadata(tree: HatsTree) -> LeafList | None:
+def leaves_by_metadata(tree: HatsTree) -> ListedLeaves | None:
     """The leaves that `_metadata` names, with their rows; None if there is no such file, or it names none."""
     path = tree.data_path(_METADATA)
     try:
@@ -110,7 +110,7 @@ def leaves_by_metadata(tree: HatsTree) -> LeafList | None:
     return _summed(order, npix, paths, counts, summed)
 
 
-def leaves_by_listing(tree: HatsTree) -> LeafList | None:
+def leaves_by_listing(tree: HatsTree) -> ListedLeaves | None:
     """The leaves that a listing of the tree finds, with the bytes of their files; None of a web server."""
     if tree.storage.is_web_server:
         return None
@@ -135,7 +135,7 @@ def leaf_path(tree: HatsTree, order: int, npix: int) -> str:
     return tree.data_path(f"Norder={order}", f"Dir={first}", f"Npix={npix}{suffix}")
 
 
-def _by_info(tree: HatsTree) -> LeafList | None:
+def _by_info(tree: HatsTree) -> ListedLeaves | None:
     path = tree.path(_INFO)
     try:
         data = tree.storage.read(path)
@@ -162,10 +162,10 @@ def _by_info(tree: HatsTree) -> LeafList | None:
     _check_pixels(order, npix, where)
     paths = [leaf_path(tree, *pixel) for pixel in zip(order.tolist(), npix.tolist(), strict=True)]
     rows = None if counted is None or not len(counted) or counted.min() < 1 else counted
-    return LeafList(order, npix, pa.array(paths, pa.string()), rows)
+    return ListedLeaves(order, npix, pa.array(paths, pa.string()), rows)
 
 
-def _files_of_index(tree: HatsTree) -> LeafList:
+def _files_of_index(tree: HatsTree) -> ListedLeaves:
     found = tree.storage.list(tree.data_path(), recursive=True) if not tree.storage.is_web_server else []
     names = [entry.path for entry in found if _is_data(entry)]
     sizes: NDArray[np.int64] | None = np.array([e.size for e in found if _is_data(e)], np.int64)
@@ -177,7 +177,7 @@ def _files_of_index(tree: HatsTree) -> LeafList:
             "the store, or copy the index"
         )
     number = np.arange(len(names), dtype=np.int64)
-    return LeafList(np.full(len(names), MAX_ORDER), number, pa.array(names, pa.string()), None, sizes)
+    return ListedLeaves(np.full(len(names), MAX_ORDER), number, pa.array(names, pa.string()), None, sizes)
 
 
 def _named_in_metadata(tree: HatsTree) -> list[str]:
@@ -209,7 +209,7 @@ def _summed(
     paths: list[str],
     rows: NDArray[np.int64] | None,
     sizes: NDArray[np.int64],
-) -> LeafList:
+) -> ListedLeaves:
     """One leaf for all files of a path."""
     names, first, of_leaf = np.unique(
         np.array(paths, object).astype(str), return_index=True, return_inverse=True
@@ -218,10 +218,10 @@ def _summed(
         None if each is None else np.bincount(of_leaf, each, len(names)).astype(np.int64)
         for each in (rows, sizes)
     ]
-    return LeafList(order[first], npix[first], pa.array(names.tolist(), pa.string()), *summed)
+    return ListedLeaves(order[first], npix[first], pa.array(names.tolist(), pa.string()), *summed)
 
 
-def _along_curve(tree: HatsTree, found: LeafList) -> LeafList:
+def _along_curve(tree: HatsTree, found: ListedLeaves) -> ListedLeaves:
     _check_pixels(found.order, found.npix, tree.uri)
     start, stop = starts(found.order, found.npix), stops(found.order, found.npix)
     along = np.argsort(start, kind="stable")
@@ -234,7 +234,7 @@ def _along_curve(tree: HatsTree, found: LeafList) -> LeafList:
         )
     paths = found.paths.take(pa.array(along))
     rows, sizes = (None if each is None else each[along] for each in (found.rows, found.bytes))
-    return LeafList(found.order[along], found.npix[along], paths, rows, sizes)
+    return ListedLeaves(found.order[along], found.npix[along], paths, rows, sizes)
 
 
 def _check_pixels(order: NDArray[np.int64], npix: NDArray[np.int64], where: str) -> None:
