@@ -249,7 +249,7 @@ class RightRows:
         except ValueError as error:
             raise SpecError(
                 f"the margin of catalog {self.side.metadata.catalog} is filed under other pixels than "
-                f"its leaves ({error}); give another one, or have the match build its own by 'missing_margin: build'"
+                f"its leaves ({error}); give another, or have the match build one: 'missing_margin: build'"
             ) from None
 
     def near(self, home: int, wanted: Wanted | None) -> NearRows:
