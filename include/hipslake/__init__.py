@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hipslake.library_version import __version__
 
 if TYPE_CHECKING:
+    from hipslake.api.adopting import adopt
     from hipslake.api.catalog import Catalog
     from hipslake.api.clustering import cluster
     from hipslake.api.cube import Cube
@@ -16,7 +17,18 @@ if TYPE_CHECKING:
     from hipslake.api.table import Table
     from hipslake.predicates.conditions import C
 
-__all__ = ["C", "Catalog", "Cube", "Table", "__version__", "cluster", "ingest", "make_hips", "publish"]
+__all__ = [
+    "C",
+    "Catalog",
+    "Cube",
+    "Table",
+    "__version__",
+    "adopt",
+    "cluster",
+    "ingest",
+    "make_hips",
+    "publish",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -36,6 +48,10 @@ def __getattr__(name: str) -> Any:
         from hipslake.predicates.conditions import C
 
         return C
+    if name == "adopt":
+        from hipslake.api.adopting import adopt
+
+        return adopt
     if name == "cluster":
         from hipslake.api.clustering import cluster
 

@@ -91,6 +91,8 @@ def to_lsdb(scan: Scan, options: dict[str, Any]) -> Any:
             "error_empty_filter": False,
         }
     margin = next((each for each in metadata.margins if each.group == group), None)
+    if metadata.adopted is not None:  # its margins are no trees of HATS
+        margin = None
     if margin is not None:
         opened["margin_cache"] = metadata.margin_uri(margin, scan.catalog.storage)
     catalog = lsdb.open_catalog(path, **(opened | options))

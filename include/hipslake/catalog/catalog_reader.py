@@ -54,7 +54,7 @@ class CatalogReader:
     """
 
     def __init__(self, storage: Storage, metadata: CatalogMetadata) -> None:
-        self.storage = storage
+        self.storage = storage.mounting(metadata.mounts)
         self.metadata = metadata
 
     @classmethod

@@ -26,7 +26,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_tail import opened_by_tail
+from hipslake.storage.parquet_tail import opened_by_tail, parquet_tail
 
 
 def files_of_leaf(storage: Storage, path: str, folders: bool) -> list[str]:
@@ -132,6 +132,36 @@ def foreign_batches(
     given = given_schema(schema)
     rows = foreign_rows(storage, path, schema, schema.names, None, inside).combine_chunks()
     return [pa.RecordBatch.from_arrays(batch.columns, schema=given) for batch in rows.to_batches()]
+
+
+def check_rows(storage: Storage, path: str, schema: pa.Schema, rows: int) -> None:
+    """Hold the footers of a leaf of others against the rows that it was said to have.
+
+    Parameters
+    ----------
+    storage : Storage
+    path : str
+        Of the leaf.
+    schema : pyarrow.Schema
+        Of the catalog; leaves of ours, which nobody changes, are not looked at.
+    rows : int
+
+    Raises
+    ------
+    VerificationError
+        It has others by now, or is missing or damaged.
+    """
+    if (form := form_of(schema)) is None:
+        return
+    found = 0
+    for file in files_of_leaf(storage, path, form.folders):
+        with read_errors(storage, file):
+            found += parquet_tail(storage, file).footer.num_rows
+    if found != rows:
+        raise VerificationError(
+            f"{storage.uri(path)} has {found} rows, and had {rows} when the catalog was listed: others have "
+            "changed it; open the catalog again, or adopt it anew"
+        )
 
 
 def row_group_ranges(footer: pq.FileMetaData, form: LeafForm) -> list[tuple[int, int] | None]:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.leaf_rows import ALONG, leaf_rows_at, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
@@ -209,6 +210,8 @@ class PartReader:
                 if is_needed and key not in needed:
                     needed.append(key)
             schema = self.schemas[group]
+            for path, rows in zip(part.paths[group], part.file_rows[group], strict=True):
+                check_rows(self.storage, path, schema, rows)
             if numbers is None:
                 leaves = [
                     read_leaf(self.storage, path, schema, needed, condition, inside)

@@ -28,10 +28,12 @@ from hipslake.catalog.checks.margin_checks import MarginChecks
 from hipslake.catalog.checks.row_comparison import compare_rows
 from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.checks.view_checks import hats_index_problems
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.foreign.foreign_verification import verify_foreign_leaf
+from hipslake.catalog.metadata import CatalogMetadata, Partition
 from hipslake.engine.model import Counter, Engine, Task
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.base import Frozen
+from hipslake.sphere.pixels import Pixel
 from hipslake.storage.folder import Storage
 
 log = logging.getLogger(__name__)
@@ -86,7 +88,7 @@ def verify_catalog(
     StorageError
         The store did not answer.
     """
-    engine = engine or ThisProcess()
+    engine, storage = engine or ThisProcess(), storage.mounting(metadata.mounts)
     verification = Verification(storage, metadata, expected, seen)
     with phases("verify"):
         _check_leaves(verification, storage, engine, scratch, remember=seen is not None)
@@ -107,6 +109,25 @@ def verify_catalog(
     if seen is not None:
         seen.others |= {path for index in metadata.indices for path in index.paths}
     return verification.report()
+
+
+def problems_of_adopted(storage: Storage, metadata: CatalogMetadata, engine: Engine) -> list[Problem]:
+    """What is wrong with a version that adopts a catalog of others, by all but its leaves, which stay unread.
+
+    Of leaves, only those are read that margins are made of.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    engine : Engine
+    """
+    storage = storage.mounting(metadata.mounts)
+    verification = Verification(storage, metadata)
+    if verification.margins_can_be_checked:
+        _check_margins(verification, storage, metadata, engine)
+    return [*verification.found, *index_problems(storage, metadata, engine)]
 
 
 def verify_log(
@@ -146,6 +167,7 @@ def verify_log(
     older = []
     for number in sorted(whole.kept.keys() - whole.changed - {newest.version}, reverse=True):
         metadata = whole.kept[number]
+        storage = storage.mounting(metadata.mounts)
         verification = Verification(storage, metadata, seen=seen)
         _check_leaves(verification, storage, engine, scratch, remember=True)
         verification.add_problems(
@@ -161,7 +183,9 @@ def _check_leaves(
 ) -> None:
     """Read the leaf files that a verification asks for, and tell it what is in them."""
     leaves = LeafList.of(verification.leaves(), verification.bytes, engine, scratch)
-    task = LeavesTask(storage, leaves, verification.all_rules, engine.counter(), remember)
+    task = LeavesTask(
+        storage, leaves, verification.all_rules, verification.schemas_of_others, engine.counter(), remember
+    )
     log.info(
         "Verifying %d files, %d bytes, in %d tasks.", verification.files, verification.bytes, leaves.tasks
     )
@@ -205,6 +229,8 @@ class LeavesTask:
     leaves : LeafList
     rules : mapping of str to LeafRules
         Per column group.
+    of_others : mapping of str to pyarrow.Schema
+        Of the groups whose leaves others wrote.
     done : Counter
         Rows verified so far.
     remember : bool
@@ -214,17 +240,25 @@ class LeavesTask:
     storage: Storage
     leaves: LeafList
     rules: Mapping[str, LeafRules]
+    of_others: Mapping[str, pa.Schema]
     done: Counter
     remember: bool
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Verify the leaves of a task; give what was found in each, as JSON."""
         for leaf, group, partition in self.leaves.read(task):
-            found = verify_partition(self.storage, self.rules[group], partition)
+            found = self._verified(group, partition)
             self.done.add(found.rows)
             if not (self.remember or found.problems):  # there can be millions of these
                 found = found.model_copy(update={"path": "", "sha256": ""})
             yield _row(leaf, found)
+
+    def _verified(self, group: str, partition: Partition) -> LeafFindings:
+        schema = self.of_others.get(group)
+        if schema is None:
+            return verify_partition(self.storage, self.rules[group], partition)
+        pixel = Pixel(partition.order, partition.npix)
+        return verify_foreign_leaf(self.storage, schema, partition.path, pixel, partition.rows, group=group)
 
 
 @dataclass

@@ -49,7 +49,7 @@ def marker_text(metadata: CatalogMetadata) -> bytes:
 
 def check_tree(storage: Storage, metadata: CatalogMetadata) -> None:
     """Raise `TreeNotFoundError` unless a version has a tree; parameters as of `has_tree`."""
-    if metadata.is_foreign or has_tree(storage, metadata):
+    if metadata.is_foreign or metadata.adopted is not None or has_tree(storage, metadata):
         return
     where = f"{storage.uri()}, version {metadata.version}"
     if not metadata.total_rows:
@@ -96,6 +96,8 @@ def wants_tree(storage: Storage, metadata: CatalogMetadata, unchanged: Unchanged
     unchanged : Unchanged
         How leaf files of older writes get into the tree.
     """
+    if metadata.adopted is not None:  # HATS readers open what was adopted, where it lies
+        return False
     if not metadata.total_rows:
         return False
     if lies_in_own_write(metadata):  # only what goes with the leaves is missing

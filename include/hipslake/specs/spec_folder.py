@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from hipslake.errors import SpecError
+from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import NamedSpec
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
@@ -23,10 +25,11 @@ from hipslake.specs.yaml_model import load_yaml, text_of
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
 """The folders of specs, beside each other."""
 
-_KINDS: dict[str, type[NamedSpec]] = {CATALOGS: CatalogSpec, CUBES: CubeSpec}
+_ADOPTS = re.compile(r"^adopt[ \t]*:", re.MULTILINE)
 _JOINS: dict[str | None, type[NamedSpec]] = {"crossmatch": CrossmatchSpec, "equijoin": EquijoinSpec}
 _FOLDERS: dict[type[NamedSpec], str] = {
     CatalogSpec: CATALOGS,
+    AdoptSpec: CATALOGS,
     CrossmatchSpec: JOINS,
     EquijoinSpec: JOINS,
     TableSpec: TABLES,
@@ -186,13 +189,24 @@ class SpecFolder:
     def _model_of(self, path: Path) -> type[NamedSpec] | None:
         """The kind of spec that a file in one of the subfolders holds; None of a join of no known type."""
         folder = path.parent.name
-        if folder in _KINDS:
-            return _KINDS[folder]
+        if folder == CUBES:
+            return CubeSpec
+        if folder == CATALOGS:
+            return AdoptSpec if self._adopts(path) else CatalogSpec
         if path not in self._types:
             self._types[path] = spec_type(path)
         if folder == JOINS:
             return _JOINS.get(self._types[path])
         return CompactionSpec if self._types[path] == COMPACTION else TableSpec
+
+    def _adopts(self, path: Path) -> bool:
+        """Whether a file in the folder of catalogs says what it adopts, in place of a source."""
+        if path not in self._types:
+            try:
+                self._types[path] = "adopt" if _ADOPTS.search(text_of(path)) else None
+            except (OSError, SpecError):
+                self._types[path] = None
+        return self._types[path] is not None
 
     def _read_once(self, path: Path, model: type[Named]) -> Named | SpecError:
         """What a file says by itself, or what is wrong with it."""

@@ -7,6 +7,7 @@ it is to do its work once more.
 from __future__ import annotations
 
 from hipslake.specs.base import Frozen
+from hipslake.steps.adopt.request import ATTEMPTS as ADOPTIONS
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.steps.margin.request import MARGINS
@@ -36,7 +37,7 @@ def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState)
     ----------
     folder : RunFolder
     place : str
-        `ATTEMPTS`, `COMPACTIONS` or `MARGINS`.
+        `ATTEMPTS`, `COMPACTIONS`, `MARGINS` or `ADOPTIONS`.
     write_id : str
         Of the attempt.
     now : FrozenState
@@ -57,7 +58,11 @@ def attempts_of(folder: RunFolder, place: str, now: FrozenState) -> list[str]:
 def has_committed(folder: RunFolder, catalog: Storage) -> bool:
     """Return whether any attempt of a run has committed a version."""
     log = VersionLog(catalog)
-    tried = [write_id for place in (ATTEMPTS, COMPACTIONS, MARGINS) for write_id in _write_ids(folder, place)]
+    tried = [
+        write_id
+        for place in (ATTEMPTS, COMPACTIONS, MARGINS, ADOPTIONS)
+        for write_id in _write_ids(folder, place)
+    ]
     return any(log.find(write_id) is not None for write_id in tried)
 
 

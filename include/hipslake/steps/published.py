@@ -33,6 +33,16 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
     return newest if head(data, where).get("fingerprint") == fingerprint else None
 
 
+def is_newest_made_of(catalog: Storage, fingerprint: str) -> bool:
+    """Return whether the newest version is the whole that a fingerprint stands for; no more of it is read."""
+    log = VersionLog(catalog)
+    newest = log.newest()
+    if newest is None:
+        return False
+    where = f"{catalog.uri()}, version {newest}"
+    return bool(head(log.read(newest), where).get("fingerprint") == fingerprint)
+
+
 def _ends_at(increment: Increment, end: datetime | None) -> bool:
     """Whether a version says of an increment what a run would; a run that knows no end says nothing new."""
     if end is None:

@@ -169,6 +169,8 @@ STEPS = {
         _step("vacuum", "upkeep:Vacuum", "upkeep.vacuum_catalog:run"),
         _step("vacuum_table", "upkeep:VacuumTable", "upkeep.vacuum_table:run"),
         _step("resolve:published", "upkeep:ResolvePublished", "upkeep.resolve_published:run"),
+        _step("resolve:adopt", "adopt:ResolveAdopt", "adopt.resolve_adopt:run"),
+        _step("adopt", "adopt:Adopt", "adopt.run:run", "adopt_catalog", _GIB, "bytes_to_read"),
         _step("resolve:crossmatch", "join:ResolveCrossmatch", "join.resolve_crossmatch:run"),
         _step("resolve:equijoin", "join:ResolveEquijoin", "join.resolve_equijoin:run"),
         _step("crossmatch", "join:Crossmatch", "join.run:run", "crossmatch_catalogs", 256 * _MIB),

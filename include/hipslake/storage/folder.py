@@ -11,7 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, overload
 
@@ -40,9 +40,13 @@ class Storage:
 
     Errors of the file system become `StorageError`s that name the path and the mend; a missing file stays
     a `FileNotFoundError`. A path that leads out of the folder is a `PathError`, and so a `ValueError`.
+
+    Folders elsewhere may be mounted: paths below a mount are those of the other folder, which is only read.
+    They are not listed with the folder that they are mounted in.
     """
 
     root: str
+    mounts: tuple[tuple[str, str], ...] = ()  # paths, and the roots that lie there
 
     @classmethod
     def at(cls, uri: str | Path) -> Storage:
@@ -101,7 +105,25 @@ class Storage:
             raise PathError(f"{path!r} leads out of {self.root}; give a path below it")
         if not parts:
             return self.root
-        return self.root + ("" if self.root.endswith("/") else "/") + "/".join(parts)
+        joined = "/".join(parts)
+        for mount, root in self.mounts:
+            if joined == mount or joined.startswith(f"{mount}/"):
+                return _below(root, joined[len(mount) + 1 :])
+        return _below(self.root, joined)
+
+    def mounting(self, mounts: tuple[tuple[str, str], ...]) -> Storage:
+        """The same folder with others mounted in it: paths, and the root of each as `Storage.at` takes it."""
+        return replace(self, mounts=mounts) if mounts or self.mounts else self
+
+    def resolved(self, path: str) -> tuple[Storage, str]:
+        """The storage that a path lies in, and its path there: another one where it lies below a mount."""
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        joined = "/".join(parts)
+        for mount, root in self.mounts:
+            if joined == mount or joined.startswith(f"{mount}/"):
+                self.uri(path)  # refuses what leads out
+                return Storage.at(root), joined[len(mount) + 1 :]
+        return self, path
 
     @staticmethod
     def join(*parts: str) -> str:
@@ -110,7 +132,7 @@ class Storage:
 
     def sub(self, path: str) -> Storage:
         """The storage rooted at a folder of this one."""
-        return Storage(self.uri(path))
+        return Storage(self.uri(path))  # below a mount, in the folder that lies there
 
     @overload
     def open(self, path: str, mode: Literal["rb"] = "rb") -> BinaryIO: ...
@@ -130,12 +152,12 @@ class Storage:
         if mode != "rb":
             raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
         with self._errors(path, "read"):
-            return self._files.open(self.uri(path))
+            return self._files_of(path).open(self.uri(path))
 
     def read(self, path: str) -> bytes:
         """The content of a file."""
         with self._errors(path, "read"):
-            return self._files.read(self.uri(path))
+            return self._files_of(path).read(self.uri(path))
 
     def read_plain(self, path: str, most: int) -> bytes:
         """The content of a file that others have named: of a regular one, up to a size in bytes.
@@ -146,10 +168,10 @@ class Storage:
             It is larger, or a device, a pipe or a socket, which may never end.
         """
         with self._errors(path, "read"):
-            entry = self._files.entry(self.uri(path), path)
-            if entry.is_dir or not self._files.is_file(self.uri(path)):
+            entry = self._files_of(path).entry(self.uri(path), path)
+            if entry.is_dir or not self._files_of(path).is_file(self.uri(path)):
                 raise PathError(f"{self.uri(path)} is no regular file")
-            with self._files.open(self.uri(path)) as file:
+            with self._files_of(path).open(self.uri(path)) as file:
                 data = bytes(file.read(most + 1))
         if len(data) > most:
             raise PathError(f"{self.uri(path)} has more than {most >> 20} MiB")
@@ -158,17 +180,17 @@ class Storage:
     def read_range(self, path: str, start: int, stop: int) -> bytes:
         """The bytes [start, stop) of a file, in one request; fewer where the file ends before."""
         with self._errors(path, "read"):
-            return self._files.read_range(self.uri(path), start, stop)
+            return self._files_of(path).read_range(self.uri(path), start, stop)
 
     def read_tail(self, path: str, most: int) -> bytes:
         """The last bytes of a file, in one request: `most`, or all where there are fewer."""
         with self._errors(path, "read"):
-            return self._files.read_tail(self.uri(path), most)
+            return self._files_of(path).read_tail(self.uri(path), most)
 
     def sha256(self, path: str) -> str:
         """The SHA-256 of a file's content, in hexadecimal."""
         digest = hashlib.sha256()
-        with self._errors(path, "read"), self._files.open(self.uri(path)) as file:
+        with self._errors(path, "read"), self._files_of(path).open(self.uri(path)) as file:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
         return digest.hexdigest()
@@ -176,7 +198,7 @@ class Storage:
     def entry(self, path: str) -> Entry:
         """Size and stamp of a file or folder; `FileNotFoundError` if there is none."""
         with self._errors(path, "read"):
-            return self._files.entry(self.uri(path), path)
+            return self._files_of(path).entry(self.uri(path), path)
 
     def written(self, path: str) -> float | None:
         """When a file was written: seconds since 1970 by the clock of the store; None if it tells no times.
@@ -184,7 +206,7 @@ class Storage:
         Also of a local folder: when a name in it last came or went.
         """
         with self._errors(path, "read"):
-            return self._files.written(self.uri(path))
+            return self._files_of(path).written(self.uri(path))
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder lies there. An unreachable store is an error, not False."""
@@ -197,7 +219,7 @@ class Storage:
     def is_file(self, path: str) -> bool:
         """Whether a file lies there, asked in one request. An unreachable store is an error, not False."""
         with self._errors(path, "read"):
-            return self._files.is_file(self.uri(path))
+            return self._files_of(path).is_file(self.uri(path))
 
     def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """Files and folders in a folder, sorted by path; `recursive`: all files below it, and no folders.
@@ -240,7 +262,7 @@ class Storage:
             False skips the syncs, for files that may be lost in a power cut.
         """
         with self._errors(path, "write"):
-            self._files.write(self.uri(path), data, durable=durable)
+            self._files_of(path).write(self.uri(path), data, durable=durable)
 
     def create(self, path: str, data: bytes) -> bool:
         """Create a file, whole or not at all, unless its name is taken. One of concurrent callers gets True.
@@ -249,7 +271,7 @@ class Storage:
         again: a caller that has to be certain reads the file.
         """
         with self._errors(path, "write"):
-            return self._files.create(self.uri(path), data)
+            return self._files_of(path).create(self.uri(path), data)
 
     @contextmanager
     def creating(self, path: str, note: Callable[[str], None] = lambda mark: None) -> Iterator[BinaryIO]:
@@ -269,7 +291,7 @@ class Storage:
         """
         self.refuse_web_server(path)
         try:
-            with self._files.creating(self.uri(path), note) as file:
+            with self._files_of(path).creating(self.uri(path), note) as file:
                 yield file
         except FileExistsError:
             raise NotWritableError(f"{self.uri(path)} exists by now; give another URI") from None
@@ -285,23 +307,23 @@ class Storage:
     def mark_of(self, path: str) -> str | None:
         """The mark of a file that `creating` has made; None of others where the store says so."""
         with self._errors(path, "read"):
-            return self._files.mark_of(self.uri(path))
+            return self._files_of(path).mark_of(self.uri(path))
 
     def delete(self, path: str) -> None:
         """Delete a file; none there is fine."""
         with self._errors(path, "write"):
-            self._files.delete(self.uri(path))
+            self._files_of(path).delete(self.uri(path))
 
     def delete_tree(self, path: str) -> None:
         """Delete a folder below the root with everything in it; none there is fine."""
         if self.uri(path) == self.root:
             raise ValueError(f"{self.root}: the root of a storage is not deleted through it")
         with self._errors(path, "write"):
-            self._files.delete_tree(self.uri(path))
+            self._files_of(path).delete_tree(self.uri(path))
 
     def delete_empty(self, path: str) -> None:
         """Delete a folder if nothing is in it; object stores have none of these."""
-        self._files.delete_empty(self.uri(path))
+        self._files_of(path).delete_empty(self.uri(path))
 
     def link(self, source: str, target: str, *, durable: bool = True) -> bool:
         """Give a file a second path: a hard link, else a copy (by the server, if there is one).
@@ -337,12 +359,12 @@ class Storage:
     def symlink(self, path: str, target: str) -> bool:
         """Point `path` at a target relative to its folder, in one step; False where links do not exist."""
         with self._errors(path, "write"):
-            return self._files.symlink(self.uri(path), target)
+            return self._files_of(path).symlink(self.uri(path), target)
 
     def symlink_target(self, path: str) -> str | None:
         """Where a symbolic link points, as it was given to `symlink`; None if there is none."""
         with self._errors(path, "read"):
-            return self._files.symlink_target(self.uri(path))
+            return self._files_of(path).symlink_target(self.uri(path))
 
     def check_writable(self) -> None:
         """Raise `NotWritableError` or `NoSpaceError` unless a file can be written below the root."""
@@ -365,19 +387,25 @@ class Storage:
             be read.
         """
         with self._errors(path, "read"):
-            return self._files.arrow_file(self.uri(path), size)
+            return self._files_of(path).arrow_file(self.uri(path), size)
 
     def arrow_path(self, path: str = "") -> str:
         """A path as `arrow_filesystem` understands it."""
-        return self._files.arrow_path(self.uri(path))
+        return self._files_of(path).arrow_path(self.uri(path))
 
     @property
     def _files(self) -> LocalFiles | ObjectFiles:
-        # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
-        return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
+        return _files_at(self.root)
+
+    def _files_of(self, path: str) -> LocalFiles | ObjectFiles:
+        return _files_at(self.uri(path) if self.mounts else self.root)
 
     def refuse_web_server(self, path: str) -> None:
         """Raise `NotWritableError` for a path behind a web server."""
+        if self.mounts and self.resolved(path)[0] is not self:
+            raise NotWritableError(
+                f"{self.uri(path)} is mounted here, and only read; it is a catalog of others"
+            )
         if self.is_web_server:
             raise NotWritableError(
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
@@ -386,7 +414,7 @@ class Storage:
     def _errors(self, path: str, doing: Doing) -> AbstractContextManager[None]:
         if doing == "write":
             self.refuse_web_server(path)
-        return storage_errors(self.uri(path), doing, foreign=not self.is_local)
+        return storage_errors(self.uri(path), doing, foreign="://" in self.uri(path))
 
     @contextmanager
     def _replacing(self, path: str, durable: bool) -> Iterator[BinaryIO]:
@@ -396,9 +424,18 @@ class Storage:
 
     def _listing(self, path: str, recursive: bool, *, unfinished: bool) -> _Entries:
         with self._errors(path, "read"):
-            found = [*self._files.list(self.uri(path), recursive=recursive)]
+            found = [*self._files_of(path).list(self.uri(path), recursive=recursive)]
         chosen = (entry for entry in found if is_unfinished(entry.path.rpartition("/")[2]) is unfinished)
         return sorted(entry._replace(path=self.join(path, entry.path)) for entry in chosen)
+
+
+def _files_at(root: str) -> LocalFiles | ObjectFiles:
+    # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
+    return _LOCAL if "://" not in root else ObjectFiles(root.partition("://")[0])
+
+
+def _below(root: str, path: str) -> str:
+    return root + ("" if root.endswith("/") or not path else "/") + path
 
 
 def _check_characters(path: str) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.border_rows import BorderRows, border_rows
 from hipslake.catalog.checks.findings import MarginFindings, Problem, ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
@@ -49,7 +50,8 @@ class MarginChecks:
         self._storage = storage
         self._margins = metadata.margins
         self._position = icrs_position(metadata)
-        self._schema, self._parquet = metadata.schema_of(), metadata.groups[0].parquet
+        self._leaves, self._parquet = metadata.schema_of(), metadata.groups[0].parquet
+        self._schema = given_schema(self._leaves)
         self._standing = Standing.of(metadata.groups[0].table(storage))
         self._tiles = self._standing.tree.tiling()
         self._files = [Standing.of(margin.table(storage)) for margin in metadata.margins]
@@ -93,7 +95,7 @@ class MarginChecks:
         border = Intervals(*border_of(self._standing.tree[leaf], most))
         files = self._standing.files(leaf)
         for path, size in zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True):
-            for rows in border_rows(self._storage, path, size, self._schema, self._position, border):
+            for rows in border_rows(self._storage, path, size, self._leaves, self._position, border):
                 for margin, found in zip(self._margins, parts, strict=True):
                     self._sort_out(rows, margin.radius_arcsec, found)
         return [

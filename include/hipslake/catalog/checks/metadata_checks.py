@@ -168,6 +168,14 @@ def extra_files(
         Partitions per group and margin.
     """
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
+    if metadata.adopted is not None and metadata.adopted.copied:  # a leaf may be a folder of files
+        of_others = f"{metadata.adopted.path}/"
+        leaves = {path for table in tables.values() for path in table["path"].to_pylist()}
+        listed = [
+            path
+            for path in listed
+            if not path.startswith(of_others) or not {path, path.rpartition("/")[0]} & leaves
+        ]
     known = [table["path"] for table in tables.values()]
     for table in tables.values():  # leaves of older writes may stand in the version's own tree too
         known.append(metadata.paths.of_other_writes(metadata.write_id, table["path"])[1])

@@ -35,9 +35,10 @@ from hipslake.catalog.checks.view_checks import (
     second_name_problems,
 )
 from hipslake.catalog.layouts import HATS, tree_marker
+from hipslake.catalog.leaf_form import form_of, given_schema
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest_of_range, row_text
-from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
+from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN, schema_text
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
@@ -107,6 +108,17 @@ class Verification:
         return tuple(self._problems)
 
     @property
+    def found(self) -> tuple[Problem, ...]:
+        """All problems so far, those of leaves among them."""
+        return (*self._problems, *self._leaf_problems)
+
+    @property
+    def schemas_of_others(self) -> dict[str, pa.Schema]:
+        """The schemas of the groups whose leaves others wrote."""
+        found = {group.name: group.to_arrow() for group in self._metadata.groups}
+        return {name: schema for name, schema in found.items() if form_of(schema) is not None}
+
+    @property
     def files(self) -> int:
         """Leaf files to look at, or that were looked at before."""
         return sum(table.num_rows for table in self._tables.values())
@@ -147,7 +159,9 @@ class Verification:
             layout=self._metadata.layout,
             gathers=self._metadata.gathers,
             group=group,
-            arrow_schema=described.arrow_schema,
+            arrow_schema=schema_text(given_schema(described.to_arrow()))
+            if margin
+            else described.arrow_schema,
             write_id=self._metadata.write_id,
             rows=RowRules(
                 stores_rows=ROW_COLUMN in names,

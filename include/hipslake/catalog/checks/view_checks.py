@@ -61,7 +61,7 @@ def hats_problems(
     partitions : pyarrow.Table
         `PARTITION_SCHEMA`.
     """
-    if metadata.layout is not Layout.HATS:
+    if metadata.layout is not Layout.HATS or metadata.adopted is not None:
         return
     is_margin = isinstance(group, Margin)
     write = metadata.write_id

@@ -122,6 +122,8 @@ class ForeignLeaves:
         """
         listed = self.listed
         places = np.arange(len(listed)) if chosen is None else chosen
+        if len(places) == len(listed):
+            self._count_all()
         rows, sizes = self._counts(places)
         return pa.table(
             [

@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind, VerificationReport
 from hipslake.catalog.foreign.foreign_leaves import ForeignLeaves, ForeignMargin
-from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
+from hipslake.catalog.foreign.foreign_metadata import GROUP, ForeignMetadata
 from hipslake.catalog.foreign.listed_leaves import ListedLeaves, leaves_by_listing, leaves_by_metadata
 from hipslake.catalog.foreign.property_files import number_in
 from hipslake.catalog.foreign_rows import files_of_leaf, foreign_rows
-from hipslake.catalog.leaf_form import given_schema
+from hipslake.catalog.leaf_form import LeafForm, form_of, given_schema
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import HipslakeError, StorageError, VerificationError
 from hipslake.sphere.coordinates import positions
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, order29
+from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_tail import parquet_tail
 
 _RESULT = pa.schema([("leaf", pa.int64()), ("finding", pa.string())])
@@ -120,46 +121,79 @@ class ForeignLeavesTask:
         listed = self.leaves.listed
         count = len(listed)
         for at in range(task * count // self.tasks, (task + 1) * count // self.tasks):
-            found = verify_foreign_leaf(self.leaves, listed, at, is_margin=self.is_margin)
+            pixel = Pixel(int(listed.order[at]), int(listed.npix[at]))
+            rows = None if listed.rows is None else int(listed.rows[at])
+            storage, path = self.leaves.tree.storage, listed.paths[at].as_py()
+            found = verify_foreign_leaf(
+                storage, self.leaves.schema, path, pixel, rows, is_margin=self.is_margin
+            )
             self.done.add(found.rows)
             yield pa.record_batch([[at], [found.model_dump_json()]], schema=_RESULT)
 
 
 def verify_foreign_leaf(
-    leaves: ForeignLeaves, listed: ListedLeaves, at: int, *, is_margin: bool
+    storage: Storage,
+    schema: pa.Schema,
+    path: str,
+    pixel: Pixel,
+    rows: int | None,
+    *,
+    is_margin: bool = False,
+    group: str = GROUP,
 ) -> LeafFindings:
-    """Read one leaf whole, and say what is wrong with it."""
-    storage, form = leaves.tree.storage, leaves.form
-    path = listed.paths[at].as_py()
-    pixel = Pixel(int(listed.order[at]), int(listed.npix[at]))
+    """Read one leaf whole, and say what is wrong with it.
+
+    Parameters
+    ----------
+    storage : Storage
+    schema : pyarrow.Schema
+        Of the catalog, with the form of the files.
+    path : str
+        Of the leaf.
+    pixel : Pixel
+        Where it is filed.
+    rows : int or None
+        How many it is said to have; None: nobody says.
+    is_margin : bool
+        Whether rows belong beside the pixel, and not into it.
+    group : str
+        For the findings.
+
+    Raises
+    ------
+    StorageError
+        The store did not answer.
+    """
+    form = form_of(schema)
+    assert form is not None
     problems: list[Problem] = []
     size = 0
     try:
         for file in files_of_leaf(storage, path, form.folders):
             if not storage.exists(file):
-                return _lost(path, ProblemKind.MISSING_FILE, "the file is named, and not there")
+                return _lost(group, path, ProblemKind.MISSING_FILE, "the file is named, and not there")
             tail = parquet_tail(storage, file)
             size += tail.size
-            problems += _schema_problems(leaves, file, tail.footer.schema.to_arrow_schema())
+            problems += _schema_problems(schema, form, file, tail.footer.schema.to_arrow_schema())
         if problems:
-            return LeafFindings(group="main", path=path, problems=tuple(problems), bytes=size)
-        rows = foreign_rows(storage, path, leaves.schema, leaves.schema.names)
+            return LeafFindings(group=group, path=path, problems=tuple(problems), bytes=size)
+        found = foreign_rows(storage, path, schema, schema.names)
     except StorageError:
         raise
     except (HipslakeError, pa.ArrowException, OSError) as error:
-        return _lost(path, ProblemKind.UNREADABLE, str(error).partition("\n")[0])
-    if listed.rows is not None and rows.num_rows != listed.rows[at]:
-        message = f"the leaf has {rows.num_rows} rows, and {listed.rows[at]} are named"
+        return _lost(group, path, ProblemKind.UNREADABLE, str(error).partition("\n")[0])
+    if rows is not None and found.num_rows != rows:
+        message = f"the leaf has {found.num_rows} rows, and {rows} are named"
         problems.append(_problem(ProblemKind.ROW_COUNT, path, message))
     if form.healpix != "none":
-        problems += _place_problems(leaves, path, pixel, rows, is_margin=is_margin)
-    return LeafFindings(group="main", path=path, problems=tuple(problems), rows=rows.num_rows, bytes=size)
+        problems += _place_problems(form, path, pixel, found, is_margin=is_margin)
+    return LeafFindings(group=group, path=path, problems=tuple(problems), rows=found.num_rows, bytes=size)
 
 
 def _place_problems(
-    leaves: ForeignLeaves, path: str, pixel: Pixel, rows: pa.Table, *, is_margin: bool
+    form: LeafForm, path: str, pixel: Pixel, rows: pa.Table, *, is_margin: bool
 ) -> Iterator[Problem]:
-    h29, form = rows[HEALPIX_COLUMN].to_numpy(), leaves.form
+    h29 = rows[HEALPIX_COLUMN].to_numpy()
     start, stop = pixel.interval
     inside = (h29 >= start) & (h29 < stop)
     wrong = inside if is_margin else ~inside
@@ -184,9 +218,9 @@ def _place_problems(
             yield _problem(ProblemKind.POSITION, path, message)
 
 
-def _schema_problems(leaves: ForeignLeaves, path: str, stored: pa.Schema) -> Iterator[Problem]:
-    wanted = given_schema(leaves.schema)
-    computed = {HEALPIX_COLUMN} if leaves.form.healpix == "computed" else set()
+def _schema_problems(schema: pa.Schema, form: LeafForm, path: str, stored: pa.Schema) -> Iterator[Problem]:
+    wanted = given_schema(schema)
+    computed = {HEALPIX_COLUMN} if form.healpix == "computed" else set()
     for field in wanted:
         if field.name in computed:
             continue
@@ -256,5 +290,5 @@ def _problem(kind: ProblemKind, path: str, message: str) -> Problem:
     return Problem.of(kind, path, message, _ASK)
 
 
-def _lost(path: str, kind: ProblemKind, message: str) -> LeafFindings:
-    return LeafFindings(group="main", path=path, problems=(_problem(kind, path, message),))
+def _lost(group: str, path: str, kind: ProblemKind, message: str) -> LeafFindings:
+    return LeafFindings(group=group, path=path, problems=(_problem(kind, path, message),))

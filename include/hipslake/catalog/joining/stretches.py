@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_form import in_form_of
 from hipslake.catalog.leaf_opening import read_errors
@@ -193,12 +194,15 @@ class Stretches:
         wanted : callable, optional
             As for `read`.
         """
+        leaves = self._leaf_schema
+        for path, rows in zip(files["path"].to_pylist(), files["rows"].to_pylist(), strict=True):
+            check_rows(self.storage, path, leaves, rows)
         sized = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
         tables = [self._read_file(path, size, stretch, wanted) for path, size in sized]
         return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def _read_file(self, path: str, size: int, stretch: tuple[int, int], wanted: Wanted | None) -> pa.Table:
-        leaves = self.metadata.schema_of(self.group) if self.leaf_schema is None else self.leaf_schema
+        leaves = self._leaf_schema
         if self.filter is None:
             schema = in_form_of(self.schema, leaves)
             batches = leaf_batches(self.storage, path, size, schema, stretch, wanted=wanted)
@@ -214,6 +218,10 @@ class Stretches:
             wanted=wanted,
         )
         return rows.cast(self.schema)
+
+    @property
+    def _leaf_schema(self) -> pa.Schema:
+        return self.metadata.schema_of(self.group) if self.leaf_schema is None else self.leaf_schema
 
     def _files_near(self, inside: Intervals) -> pa.Table:
         group = self.metadata.group(self.group)

@@ -3,6 +3,7 @@
 `python -m hipslake.catalog.metadata` prints its JSON Schema, kept in `docs/metadata.schema.json`.
 """
 
+from hipslake.catalog.metadata.adopted import Adopted
 from hipslake.catalog.metadata.column_roles import (
     Association,
     CoPartitioned,
@@ -16,6 +17,7 @@ from hipslake.catalog.metadata.leaf_groups import Column, GroupMetadata, Margin,
 from hipslake.catalog.metadata.version import CatalogMetadata, Owner, json_schema
 
 __all__ = [
+    "Adopted",
     "Association",
     "CatalogMetadata",
     "CoPartitioned",

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.partitions import (
     PARTITION_SCHEMA,
     PartitionSidecar,
@@ -136,5 +137,5 @@ class Margin(_Files, Frozen):
         return catalog
 
     def leaf_schema(self, group: pa.Schema) -> pa.Schema:
-        """The schema of its files, given that of the leaves of the group."""
-        return group
+        """The schema of its files, given that of the leaves of the group, which others may have written."""
+        return given_schema(group)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
 from hipslake.catalog.layouts import HATS, LayoutPaths, layout_paths
+from hipslake.catalog.metadata.adopted import Adopted
 from hipslake.catalog.metadata.column_roles import Association, CoPartitioned, Index, Position
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment
 from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
@@ -74,6 +75,7 @@ class CatalogMetadata(Frozen):
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
+    adopted: Adopted | None = Field(default=None, description="the catalog of others that the leaves are of")
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
     sha256: str | None = Field(
         default=None,
@@ -107,12 +109,22 @@ class CatalogMetadata(Frozen):
         """Whether rows lie on the sky where their leaves do; indices of others are opened too."""
         return True
 
+    @property
+    def mounts(self) -> tuple[tuple[str, str], ...]:
+        """What is to be mounted at the catalog's root before leaves are read: see `Storage.mounting`."""
+        adopted = self.adopted
+        return () if adopted is None or adopted.copied else ((adopted.path, adopted.place),)
+
     def tree_file(self, name: str) -> str:
         """The path of a file that HATS readers find beside the leaves of the primary group."""
+        if self.adopted is not None:
+            return Storage.join(self.tree_root(""), name)
         return HATS.view_file(self.write_id, self.groups[0].name, name)
 
     def tree_root(self, group: str) -> str:
-        """The path of the folder in which HATS readers find a group or a margin."""
+        """The path of the folder in which HATS readers find a group or a margin; groups alone if adopted."""
+        if self.adopted is not None:
+            return Storage.join(self.adopted.path, self.adopted.tree)
         return self.paths.group_root(self.write_id, group)
 
     def margin_uri(self, margin: Margin, storage: Storage) -> str:

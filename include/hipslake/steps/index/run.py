@@ -85,7 +85,7 @@ def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexRepor
                     f"{catalog.uri()}: nothing is published here that could be indexed"
                 )
             with phases("index"):
-                indices = _built(request, catalog, base, engine, write.id)
+                indices = _built(request, catalog.mounting(base.mounts), base, engine, write.id)
             with phases("commit"):
                 delete_temporary_files(catalog, write.id, 0, recursive=True)
                 # Rows that others add meanwhile are not covered, and the index says so: it fits all the same.

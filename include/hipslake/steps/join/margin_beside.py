@@ -46,7 +46,7 @@ def build_margin_beside(folder: RunFolder, side: FrozenSide, arcsec: float, engi
     storage = _place(folder)
     folder.storage.delete_tree(_FOLDER)
     order = margin_order(catalog.metadata, (arcsec,), folder.run().write_id)
-    order = order.model_copy(update={"leaves_uri": catalog.uri})
+    order = order.model_copy(update={"leaves_uri": catalog.uri, "leaves_mounts": catalog.metadata.mounts})
     log.info("Catalog %s has no margin of %g arcsec: it is made for this run.", catalog.uri, arcsec)
     leaves = catalog.metadata.groups[0].table(catalog.storage)
     files = build_margins(engine, storage, order, catalog.metadata.schema_of(), leaves)

@@ -180,7 +180,8 @@ def add_margins(
                     update={"task_bytes": task_bytes, "block_bytes": block_bytes}
                 )
                 leaves = base.groups[0].table(catalog)
-                files = build_margins(engine, catalog, order, base.schema_of(), leaves)
+                mounted = catalog.mounting(base.mounts)
+                files = build_margins(engine, mounted, order, base.schema_of(), leaves)
                 margins = order.described(files, catalog)
                 draft = partial(_draft, catalog, base, margins, write.id, library_version)
                 if (committed := commit_where_it_fits(catalog, write, draft)) is not None:

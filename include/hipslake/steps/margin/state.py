@@ -47,6 +47,7 @@ class MarginOrder(Frozen):
     leaves_uri: str | None = (
         None  # root of the catalog that has the leaves; None: the margins lie beside them
     )
+    leaves_mounts: tuple[tuple[str, str], ...] = ()  # what is mounted there
 
     @property
     def group(self) -> str:
@@ -122,7 +123,11 @@ class MarginWork:
     @cached_property
     def source(self) -> Storage:
         """Where the leaf files lie, at the root of their catalog."""
-        return self.catalog if self.order.leaves_uri is None else Storage.at(self.order.leaves_uri)
+        return (
+            self.catalog
+            if self.order.leaves_uri is None
+            else Storage.at(self.order.leaves_uri).mounting(self.order.leaves_mounts)
+        )
 
     @cached_property
     def position(self) -> PositionSpec:
@@ -199,9 +204,8 @@ def store_work(
 
 
 @lru_cache(maxsize=2)
-def load_work(catalog_uri: str, write_id: str, attempt: str) -> MarginWork:
+def load_work(catalog: Storage, write_id: str, attempt: str) -> MarginWork:
     """Load what a job has left in its write; another attempt at the write may leave something else."""
-    catalog = Storage.at(catalog_uri)
     folder = catalog.sub(margin_work(write_id))
     order = MarginOrder.model_validate_json(folder.read("order.json"))
     tiles = _tree(read_table(folder, "tiles.parquet"))

@@ -55,7 +55,7 @@ class MarginTask:
     @property
     def work(self) -> MarginWork:
         """The leaves, the tiles and what stands there."""
-        return load_work(self.catalog.uri(), self.write_id, self.attempt)
+        return load_work(self.catalog, self.write_id, self.attempt)
 
     @property
     def sources(self) -> int:

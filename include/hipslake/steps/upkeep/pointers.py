@@ -131,6 +131,8 @@ def checksums(metadata: CatalogMetadata) -> bytes:
     tables = []
     for group in metadata.with_files:
         files = group.partitions if group.sidecars is None else group.sidecars
+        if group in metadata.groups and metadata.mounts:  # whose files are of others
+            files = group.sidecars
         columns = {name: [getattr(file, name) for file in files or ()] for name in ("path", "sha256")}
         tables.append(pa.table(columns, schema=pa.schema([("path", pa.string()), ("sha256", pa.string())])))
     return sha256_sums(tables)
