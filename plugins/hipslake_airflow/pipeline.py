@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from airflow.sdk import DAG
 from hipslake.errors import SpecError
+from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import NamedSpec
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.cube_spec import CubeSpec
@@ -102,7 +103,7 @@ class CatalogToKeep(NamedTuple):
 
 @dataclass(frozen=True)
 class CatalogPipeline(Pipeline):
-    """A DAG `<name>__<catalog>` for every catalog, also those of joins, and of the joined rows of cubes.
+    """A DAG `<name>__<catalog>` for every catalog, also those adopted, of joins, and of the rows of cubes.
 
     Attributes
     ----------
@@ -155,7 +156,7 @@ class FormPipeline(Pipeline):
 
 
 class _Derived(NamedTuple):
-    """A catalog that comes of a join or a cube, and the spec of that."""
+    """A catalog that is adopted, or comes of a join or a cube, and the spec of that."""
 
     catalog: CatalogToKeep
     spec: NamedSpec
@@ -184,7 +185,14 @@ def _guarded(
 
 
 def _derived_catalogs(specs: SpecFolder, wanted: str | None) -> Iterator[_Derived]:
-    """Name the catalogs of joins, and of the joined rows of cubes; specs that cannot be read give none."""
+    """Name the catalogs that are adopted, those of joins, and those of the joined rows of cubes.
+
+    Specs that cannot be read give none.
+    """
+    for path in specs.files(AdoptSpec, wanted):
+        with suppress(SpecError):
+            adopted = specs.load(path, AdoptSpec)
+            yield _Derived(CatalogToKeep(adopted.name, adopted.vacuum, adopted.hips), adopted, path)
     kinds: tuple[type[JoinSpec], ...] = (CrossmatchSpec, EquijoinSpec)
     for model in kinds:
         for path in specs.files(model, wanted):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
+from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
 from hipslake.specs.margin_spec import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
@@ -20,6 +21,21 @@ from hipslake_airflow.params.versions import proposed_versions, version_param
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a run that ingests files, with types, bounds and help."""
     return {**(_of_a_whole_version(spec) if spec.mode is Mode.REPLACE else {}), **_of_every_run(spec)}
+
+
+def adopt_params(spec: AdoptSpec) -> dict[str, Param]:
+    """Return the params of a run that adopts a catalog of others."""
+    return {
+        "force": force_field("the catalog of others, spec and library are those of the newest version"),
+        "wait_minutes": Param(
+            spec.wait_minutes,
+            type="number",
+            minimum=0,
+            maximum=525_600,
+            title="Wait for a change (minutes)",
+            description="How long to wait for a change of the catalog of others, where there is none yet.",
+        ),
+    }
 
 
 def margin_params(spec: CatalogSpec) -> dict[str, Param]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hipslake.storage.access import StoreAccess
 
 LISTING = "HIPSLAKE_LISTING_SECONDS"
-_SECONDS = 120.0
+LISTING_SECONDS = 120.0
 POOL = BoundedPool(8, 1000, "hipslake-listing")
 """The threads of all listings in this process: triggers of others never wait for a store of ours."""
 
@@ -79,6 +79,6 @@ class SourceFilesTrigger(BaseTrigger):
         """Return how many files there are; `StoreTimeoutError` where the store does not tell in time."""
         from hipslake.storage.timeouts import Deadline, seconds_of
 
-        seconds = seconds_of(os.environ, LISTING, _SECONDS)
+        seconds = seconds_of(os.environ, LISTING, LISTING_SECONDS)
         end = Deadline(time.monotonic() + seconds, seconds, LISTING)
         return await POOL.run(lambda: count_files(self.source, access), end)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 from fastapi import FastAPI, HTTPException, Query, status
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
+from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.compaction_spec import CompactionSpec
@@ -74,6 +75,8 @@ def edges_of(folder: SpecFolder) -> Iterator[Edge]:
             yield Edge(f"source:{spec.source.uri}", f"catalog:{spec.name}", "ingest")
             if spec.position_from is not None:
                 yield Edge(f"catalog:{spec.position_from.catalog}", f"catalog:{spec.name}", "places its rows")
+        elif isinstance(spec, AdoptSpec):
+            yield Edge(f"source:{spec.adopt.uri}", f"catalog:{spec.name}", "adopt")
         elif isinstance(spec, CrossmatchSpec | EquijoinSpec):
             for side, given in (("left", spec.left), ("right", spec.right)):
                 yield Edge(_catalog(given.catalog), f"catalog:{spec.name}", f"{spec.type}, {side}")

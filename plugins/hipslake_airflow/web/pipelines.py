@@ -8,7 +8,7 @@ from airflow.models.dag import DagModel
 from sqlalchemy import false, or_, select
 from sqlalchemy.orm import Session
 
-MAKE_CATALOG = ("catalog_ingest", "catalog_crossmatch", "catalog_equijoin")
+MAKE_CATALOG = ("catalog_ingest", "catalog_adopt", "catalog_crossmatch", "catalog_equijoin")
 KEEP_CATALOG = (
     "catalog_compact",
     "catalog_margin",
