@@ -163,15 +163,15 @@ def test_what_is_wrong_with_a_spec_stands_in_the_list(page: Page, survey: Survey
 def test_cubes_tell_the_last_run_of_the_dags_that_make_them(page: Page, survey: Survey) -> None:
     cubes = survey.place / "specs" / "cubes"
     cubes.mkdir(exist_ok=True)
-    (cubes / "sky.yaml").write_text("name: sky\n")
+    (cubes / "aligned_sky.yaml").write_text("name: aligned_sky\n")
     try:
-        with known_runs(("cube_align__sky", "aligned", None, "success")):
-            cube = listed(page, "cubes")["sky"]
+        with known_runs(("cube_align__aligned_sky", "aligned", None, "success")):
+            cube = listed(page, "cubes")["aligned_sky"]
         assert cube["last_run"]["run_id"] == "aligned"
         assert cube["problem"] == "not built yet"
         assert "dimension_columns" in cube["spec_problem"]
     finally:
-        (cubes / "sky.yaml").unlink()
+        (cubes / "aligned_sky.yaml").unlink()
 
 
 def test_a_thousand_specs_are_listed_soon(

@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from hipslake.errors import RegionError
 from hipslake.specs.base import Column, Frozen, repeated
 from hipslake.specs.schedule import Following
-from hipslake.sphere.regions import parse_region
 
 IVOID_PATTERN = r"^ivo://[A-Za-z0-9][A-Za-z0-9._-]{2,}(/\S*)?$"
 """An identifier of the IVOA, by its Recommendation Identifiers 2.0."""
@@ -52,6 +51,8 @@ class HipsSpec(HipsOptions):
         if twice := repeated(self.columns or ()):
             raise ValueError(f"columns: {', '.join(twice)} stands twice")
         if self.region is not None and not self.region.lower().startswith("moc"):  # which may be a file
+            from hipslake.sphere.regions import parse_region  # which DAG files do without
+
             try:
                 parse_region(self.region)
             except RegionError as error:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.errors import ExpressionError
-from hipslake.predicates.expression_text import parse_expression
 from hipslake.predicates.type_names import check_type_name
 from hipslake.specs.base import Column, ColumnNames, Frozen, repeated
 
@@ -16,6 +15,8 @@ _MOST_DERIVED = 1000
 
 
 def _check_expression(text: str) -> str:
+    from hipslake.predicates.expression_text import parse_expression  # which DAG files do without
+
     try:
         parse_expression(text)
     except ExpressionError as error:
