@@ -115,10 +115,10 @@ def _alike(found: pa.Table, told: pa.Table) -> bool:
         "join_Norder",
         "join_Npix",
     }
-    return sorted(_texts(found.select(told.column_names))) == sorted(_texts(told))
+    return sorted(texts(found.select(told.column_names))) == sorted(texts(told))
 
 
-def _texts(table: pa.Table) -> Iterable[str]:
+def texts(table: pa.Table) -> Iterable[str]:
     """Each row as text, in which a NaN is like another."""
     columns = [_plain(column) for column in table.columns]
     return [repr(row) for row in zip(*columns, strict=True)]

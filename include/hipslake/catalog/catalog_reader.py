@@ -402,9 +402,7 @@ class CatalogReader:
     @cached_property
     def _trees(self) -> dict[str, PixelTree]:
         if not self.metadata.lies_in_leaves:
-            raise SpecError(
-                f"{self.uri} is an index: its rows lie nowhere on the sky; read it without pixels or region"
-            )
+            raise SpecError(f"{self.uri} is an index or a margin, whose rows lie elsewhere than its leaves")
         try:
             return {group.name: PixelTree(*pixels_in(group.pixels)) for group in self.metadata.groups}
         except ValueError as error:

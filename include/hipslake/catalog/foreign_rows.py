@@ -57,6 +57,8 @@ def files_of_leaf(storage: Storage, path: str, folders: bool) -> list[str]:
         for entry in storage.list(path, recursive=True)
         if not entry.is_special and entry.path.rpartition("/")[2][:1] not in "._"
     ]
+    if not names and storage.is_file(path):  # hats-import 0.6 wrote a file of the folder's name
+        return [path]
     if not names:
         raise VerificationError(
             f"{storage.uri(path)} is missing, or has no file; ask who publishes the catalog"

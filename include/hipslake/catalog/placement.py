@@ -168,6 +168,11 @@ def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
     What the metadata says is taken as it is: the limits of specs are not those of catalogs that others wrote.
     """
     own = metadata.position
+    if not metadata.lies_in_leaves:
+        raise SpecError(
+            f"catalog {metadata.catalog} is an index or a margin, whose rows lie elsewhere than its leaves; "
+            "take the catalog that it is of"
+        )
     if not own.ra:
         raise SpecError(
             f"catalog {metadata.catalog}: its properties name no columns of positions, so that its rows "

@@ -146,12 +146,13 @@ def check_placed(metadata: CatalogMetadata) -> None:
     Raises
     ------
     SpecError
-        It is a catalog of others whose rows have no positions: an index, or an association.
+        It is a catalog of others whose rows have no positions, or lie elsewhere than its leaves: an index, an
+        association, or a margin.
     """
     if not metadata.lies_in_leaves or HEALPIX_COLUMN not in metadata.schema_of().names:
         raise SpecError(
-            f"catalog {metadata.catalog}: its rows do not say where on the sky they lie, so that none can be "
-            "chosen by their place; read it without pixels or region"
+            f"catalog {metadata.catalog}: its rows do not say where on the sky they lie, or lie elsewhere "
+            "than its leaves, so that none can be chosen by their place; read it without pixels or region"
         )
 
 

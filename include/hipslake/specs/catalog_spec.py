@@ -21,7 +21,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import ByteCount, Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
-from hipslake.sphere.coordinates import PositionUnit
+from hipslake.sphere.position_units import PositionUnit
 
 MAX_ORDER = 29
 # The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.

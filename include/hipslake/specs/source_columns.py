@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.errors import ExpressionError
-from hipslake.predicates.type_names import check_type_name
 from hipslake.specs.base import Column, ColumnNames, Frozen, repeated
 
 _MOST_DERIVED = 1000
@@ -24,7 +23,13 @@ def _check_expression(text: str) -> str:
     return text
 
 
-ArrowTypeText = Annotated[str, AfterValidator(check_type_name)]
+def _check_type(text: str) -> str:
+    from hipslake.predicates.type_names import check_type_name  # which DAG files do without
+
+    return check_type_name(text)
+
+
+ArrowTypeText = Annotated[str, AfterValidator(_check_type)]
 _ExpressionText = Annotated[str, AfterValidator(_check_expression)]
 
 
@@ -38,7 +43,7 @@ def _are_names(given: Iterable[Any]) -> bool:
 
 
 def _check_folder_type(text: str) -> str:
-    return text if text in ("auto", "hex") else check_type_name(text)
+    return text if text in ("auto", "hex") else _check_type(text)
 
 
 FolderColumns = Annotated[

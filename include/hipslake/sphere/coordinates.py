@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.sphere.angle_columns import angles_of, is_text
-
-PositionUnit = Literal["deg", "rad", "hour"]
-"""Of both coordinates; with hours, latitudes are in degrees."""
+from hipslake.sphere.position_units import PositionUnit
 
 REASONS: tuple[str, ...] = (
     "ok",

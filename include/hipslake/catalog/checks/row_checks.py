@@ -15,8 +15,9 @@ from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest, row_text
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.specs.base import Frozen
-from hipslake.sphere.coordinates import REASONS, PositionUnit, check_positions, positions, to_icrs_degrees
+from hipslake.sphere.coordinates import REASONS, check_positions, positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, order29
+from hipslake.sphere.position_units import PositionUnit
 
 # Pixels of order 29 are 1.2e-7 degrees wide. Within this of a pixel's border, the sines of another
 # processor, or of another astropy, may fall on the other side of it.

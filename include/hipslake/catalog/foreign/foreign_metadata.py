@@ -112,7 +112,7 @@ class ForeignMetadata(CatalogMetadata):
 
     @property
     def lies_in_leaves(self) -> bool:
-        return self.tree.kind != "index"
+        return self.tree.kind not in ("index", "margin")
 
     def tree_file(self, name: str) -> str:
         return self.tree.path(name)

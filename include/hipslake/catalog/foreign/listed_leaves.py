@@ -167,8 +167,9 @@ def _by_info(tree: HatsTree) -> ListedLeaves | None:
 
 def _files_of_index(tree: HatsTree) -> ListedLeaves:
     found = tree.storage.list(tree.data_path(), recursive=True) if not tree.storage.is_web_server else []
-    names = [entry.path for entry in found if _is_data(entry)]
-    sizes: NDArray[np.int64] | None = np.array([e.size for e in found if _is_data(e)], np.int64)
+    files = [entry for entry in found if _is_data(entry) and entry.path.endswith(".parquet")]
+    names = [entry.path for entry in files]
+    sizes: NDArray[np.int64] | None = np.array([entry.size for entry in files], np.int64)
     if not names:
         names, sizes = _named_in_metadata(tree), None
     if not names:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
-from hipslake.sphere.coordinates import PositionUnit
+from hipslake.sphere.position_units import PositionUnit
 
 
 class Position(Frozen):

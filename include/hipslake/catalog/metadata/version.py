@@ -106,7 +106,7 @@ class CatalogMetadata(Frozen):
 
     @property
     def lies_in_leaves(self) -> bool:
-        """Whether rows lie on the sky where their leaves do; indices of others are opened too."""
+        """Whether rows lie on the sky where their leaves do; not those of indices and margins of others."""
         return True
 
     @property

@@ -45,10 +45,11 @@ def open_others(spec: AdoptSpec, warehouse: str) -> tuple[CatalogReader, Foreign
         raise SpecError(
             f"adopt.uri: {catalog.uri} is where the adopted catalog is to lie; give it another name"
         )
-    if not metadata.position.ra or metadata.leaves.form.healpix == "none":
+    placed = metadata.lies_in_leaves and metadata.position.ra and metadata.leaves.form.healpix != "none"
+    if not placed:
         raise SpecError(
-            f"adopt.uri: {catalog.uri} (of kind {metadata.tree.kind}) names no columns of positions, so "
-            "that its rows have no place on the sky; open it by Catalog.open"
+            f"adopt.uri: {catalog.uri} (of kind {metadata.tree.kind}) has no rows that lie on "
+            "the sky where its leaves do, or names no columns of positions; open it by Catalog.open"
         )
     return catalog, metadata
 

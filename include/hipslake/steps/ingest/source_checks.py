@@ -21,7 +21,7 @@ from hipslake.sources.csv.inference import TYPES, chosen, held_types
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
-from hipslake.sphere.coordinates import PositionUnit
+from hipslake.sphere.position_units import PositionUnit
 
 MOST_FILES = 64
 """Whose headers are read where nothing is wrong with them."""
