@@ -240,7 +240,8 @@ def _position(metadata: ForeignMetadata) -> Position:
     ra, dec = said.get("hats_col_ra", ""), said.get("hats_col_dec", "")
     held = metadata.tree.kind != "index" and bool(ra and dec)
     epoch = None
-    if text := said.get("hats_coordinate_epoch", said.get("epoch")):
+    # HiPSCat's `epoch` is not looked at: its writers said J2000 of whatever positions they were given.
+    if text := said.get("hats_coordinate_epoch"):
         try:
             epoch = julian_year(text)
         except ValueError:  # words that name no year
