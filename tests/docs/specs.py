@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema
 import yaml
+from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
@@ -35,6 +36,7 @@ KINDS: dict[type[BaseModel], tuple[str, dict[str, Any]]] = {
             "position": {"ra": "ra", "dec": "dec"},
         },
     ),
+    AdoptSpec: ("catalogs", {"adopt": {"uri": "/others/tree"}}),
     CrossmatchSpec: (
         "joins",
         {"type": "crossmatch", "left": {"catalog": "a"}, "right": {"catalog": "b"}, "radius_arcsec": 1},

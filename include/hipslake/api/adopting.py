@@ -13,6 +13,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import validated
 from hipslake.specs.spec_folder import load_spec
+from hipslake.storage.folder import Storage
 
 AdoptLike = AdoptSpec | Mapping[str, Any] | str | os.PathLike[str]
 """A spec that adopts: a model, its keys, or the path of its file."""
@@ -85,4 +86,8 @@ def _spec_of(spec: AdoptLike) -> tuple[AdoptSpec, str]:
         return load_spec(path, AdoptSpec), str(path)
     if not isinstance(spec, Mapping):
         raise SpecError(f"spec: is a {type(spec).__name__}; give a dict, the path of a file, or an AdoptSpec")
-    return validated(AdoptSpec, {**spec}, "spec"), ""
+    found = validated(AdoptSpec, {**spec}, "spec")
+    if "$" in found.adopt.uri:
+        return found, ""
+    place = found.adopt.model_copy(update={"uri": Storage.at(found.adopt.uri).root})  # from here, if relative
+    return found.model_copy(update={"adopt": place}), ""

@@ -158,7 +158,10 @@ def _spec_in(match: MatchLike) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
 def _side(given: Any) -> Any:
     """One side with its keys, of a catalog or its name alone, or of keys with a catalog among them."""
     if isinstance(given, CatalogReader):
-        return {"catalog": given.uri, "version": given.version}
+        margins = list(given.metadata.margins_by_hand)
+        return {"catalog": given.opened_at, "version": given.version} | (
+            {"margins": margins} if margins else {}
+        )
     if isinstance(given, str):
         return {"catalog": given}
     if isinstance(given, Mapping) and isinstance(given.get("catalog"), CatalogReader):
