@@ -86,9 +86,7 @@ def largest_error_in(
         names = [name for name in held if name in columns.axes]
         files, schema = metadata.partitions(group, storage), metadata.schema_of(group)
 
-        def bounds_of(
-            path: str, names: list[str] = names, schema: pa.Schema = schema
-        ) -> tuple[float, float]:
+        def bounds_of(path: str, names: list[str] = names, schema: pa.Schema = schema) -> tuple[float, float]:
             bounds = leaf_bounds(storage, path, schema, names)
             return float(bounds.min(initial=0.0)), float(bounds.max(initial=0.0))
 

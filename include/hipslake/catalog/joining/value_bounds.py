@@ -19,7 +19,7 @@ from hipslake.storage.folder import Storage
 def leaf_bounds(
     storage: Storage, path: str, schema: pa.Schema, names: Sequence[str | None]
 ) -> NDArray[np.float64]:
-    """The least and the greatest values in every row group of all files of a leaf; `schema` is its group's."""
+    """As `value_bounds`, of all files of a leaf, which others may have written; `schema` is its group's."""
     files = leaf_files(storage, path, schema)
     return np.concatenate([value_bounds(storage, file, names) for file in files])
 
