@@ -28,9 +28,10 @@ from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.predicates.evaluation import truth
-from hipslake.sources import Source, Split, open_source
+from hipslake.sources import Source, open_source
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.sphere.intervals import Intervals
+from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import runs_of
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import in_interval
@@ -132,12 +133,13 @@ class _RowsOfFiles:
     schema: pa.Schema
     tasks: int
     source: Source
-    splits: tuple[tuple[Split, ...], ...]
+    splits: SplitList
+    runs: tuple[tuple[int, int], ...]  # per task, the splits that it reads
 
     @classmethod
     def of(cls, order: FileRows, engine: Engine) -> _RowsOfFiles:
         source = open_source(order.source)
-        splits = source.splits(order.files)
+        splits = SplitList.of(source.splits(order.files))
         schema = source.schema(order.files)
         if schema is None:
             schema = source.unify(_inferred(source, splits, engine))
@@ -146,25 +148,25 @@ class _RowsOfFiles:
         most = max(_TASKS_PER_CORE * engine.cores, -(-len(splits) // 16))
         count = min(len(splits), most, max(1, -(-size // TASK_BYTES)))
         bounds = [len(splits) * task // count for task in range(count + 1)] if count else [0]
-        tasks = tuple(tuple(splits[a:b]) for a, b in pairwise(bounds))
-        return cls(schema, len(tasks), source, tasks)
+        runs = tuple(pairwise(bounds))
+        return cls(schema, len(runs), source, splits, runs)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for split in self.splits[task]:
+        for split in self.splits.between(*self.runs[task]):
             yield from self.source.read(split, self.schema, list(columns) or self.schema.names[:1])
 
 
-def _inferred(source: Source, splits: Sequence[Split], engine: Engine) -> list[tuple[str, pa.Schema]]:
-    def infer(number: int) -> Iterator[pa.RecordBatch]:
-        found = source.infer(splits[number]).serialize().to_pybytes()
-        yield pa.record_batch([[number], [found]], schema=_INFERRED)
+def _inferred(source: Source, splits: SplitList, engine: Engine) -> list[tuple[str, pa.Schema]]:
+    runs = splits.runs(engine.cores)
 
-    found = engine.run(infer, tasks=len(splits), result=_INFERRED)
-    by_split = dict(zip(found["split"].to_pylist(), found["schema"].to_pylist(), strict=True))
-    return [
-        (split.file.uri, pa.ipc.read_schema(pa.BufferReader(by_split[number])))
-        for number, split in enumerate(splits)
-    ]
+    def infer(task: int) -> Iterator[pa.RecordBatch]:
+        for split in splits.between(*runs[task]):
+            found = source.infer(split).serialize().to_pybytes()
+            yield pa.record_batch([[split.ordinal], [found]], schema=_INFERRED)
+
+    found = engine.run(infer, tasks=len(runs), result=_INFERRED).sort_by("split")
+    schemas = (pa.ipc.read_schema(pa.BufferReader(each)) for each in found["schema"].to_pylist())
+    return list(zip(splits.table["uri"].to_pylist(), schemas, strict=True))
 
 
 _INFERRED = pa.schema([("split", pa.int64()), ("schema", pa.binary())])
