@@ -143,6 +143,7 @@ def one_to_one_by_hand(nearness: np.ndarray, allowed: np.ndarray, which: OneToOn
     return {(min((i for i in mine if mine[i] == j), key=lambda i: near[i, j]), j) for j in set(mine.values())}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("combine", ["quadrature", "sum"])
 @pytest.mark.parametrize("which", ["best", "mutual"])
 def test_pairs_one_to_one_hold_over_borders(
@@ -233,6 +234,7 @@ def catalog_with(folder: Path, errors: list[float | None], **more: Any) -> Catal
 ERR = {"right": "err", "sigmas": 2}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("wrong", "filters", "maximum", "message"),
     [
@@ -266,6 +268,7 @@ def test_no_row_is_lost_for_its_error(
     assert [row for row, other in pairs_of(found) if other is None] == [123]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -72,6 +72,7 @@ def ratios_by_hand(left: pa.Table, right: pa.Table, radius: float) -> np.ndarray
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("which", [1, 2, "all", "mutual", "best"])
 def test_likelihood_ratios_choose_as_by_hand(
     sides: tuple[Catalog, Catalog, pa.Table, pa.Table], which: Any

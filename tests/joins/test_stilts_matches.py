@@ -90,6 +90,7 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Sky:
     return Sky(tmp_path_factory.mktemp("little"), 2000, 0.0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("matcher", "find"), [("skyerr", "best"), ("skyellipse", "all"), ("skyellipse", "best1")]
 )

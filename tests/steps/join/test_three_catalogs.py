@@ -14,6 +14,7 @@ from tests.joins.skies import placed
 ROWS = 300
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_a_third_catalog_is_matched_with_the_positions_of_the_first(tmp_path: Path, how: str) -> None:
     rng = np.random.default_rng(6)
