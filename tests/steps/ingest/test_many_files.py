@@ -190,6 +190,13 @@ def test_bad_rows_of_many_files_are_told_by_file_and_row(tmp_path: Path, format_
     assert set(kept["id"].to_pylist()) == {file * ROWS + row - 1 for file, row in bad}
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 7, 10])
+def test_few_splits_are_a_task_each(count: int) -> None:
+    file = SourceFile(ordinal=0, uri="f", size=1 << 30, stamp="")
+    splits = SplitList.of(Split(at, file, "content", at, at + 1) for at in range(count))
+    assert splits.runs(2) == tuple((at, at + 1) for at in range(count))
+
+
 def test_tasks_read_as_many_bytes_each() -> None:
     sizes = [1 << 20] * 30_000 + [8 << 30] * 3
     files = [SourceFile(ordinal=at, uri=f"f{at}", size=size, stamp="") for at, size in enumerate(sizes)]

@@ -112,5 +112,6 @@ class SplitList:
         sizes = self.table["size"].to_numpy() / np.bincount(files)[files]
         upto = np.cumsum(sizes + _OPENING_BYTES)
         tasks = min(len(self), max(_TASKS_PER_CORE * cores, int(upto[-1] // _TASK_BYTES)))
-        cuts = np.searchsorted(upto, upto[-1] * np.arange(1, tasks) / tasks)
+        shares = upto[-1] * np.arange(1, tasks) / tasks
+        cuts = np.searchsorted(upto, shares * (1 + 1e-9), side="right")  # as many as a share has room for
         return tuple(pairwise(np.unique([0, *cuts.tolist(), len(self)]).tolist()))
