@@ -60,8 +60,8 @@ def test_byte_order_mark_and_crlf_are_fine(tmp_path: Path) -> None:
         (
             "format: csv",
             "format: cvs",
-            "stars.yaml:4: source.format: 'cvs' does not fit; write 'parquet', 'csv', 'fits', 'votable' or "
-            "'ecsv'",
+            "stars.yaml:4: source.format: 'cvs' does not fit; write 'parquet', 'csv', 'fits', 'votable', "
+            "'ecsv' or 'avro'",
         ),
         (", dec: dec}", "}", "stars.yaml:7: position.dec: is missing; add it"),
         ("name: stars\n", "", "stars.yaml:1: name: is missing; add it"),
