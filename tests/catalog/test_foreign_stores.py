@@ -20,6 +20,8 @@ from tests.catalog.foreign_trees import tree_of, variant
 from tests.catalog.publishing import Published
 from tests.stores.web import WebServer
 
+pytestmark = pytest.mark.sampled(2)
+
 CONE = "cone 50 10 1deg"
 _AROUND = "cone 50 10 12deg"
 

@@ -26,6 +26,8 @@ from tests.api.test_scan import equal
 from tests.catalog.foreign_trees import VARIANTS, leaves, tree_of, variant
 from tests.catalog.publishing import Published
 
+pytestmark = pytest.mark.sampled(3)
+
 QUERIES = {
     "all": {},
     "cone": {"region": "cone 50 10 12deg"},

@@ -39,6 +39,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
     (folder / "catalogs" / "nightly.yaml").write_text(append)
     indexed = whole.read_text().replace("name: whole", "name: indexed")
     (folder / "catalogs" / "indexed.yaml").write_text(f"{indexed}\nindex: [id]\n")
+    (folder / "catalogs" / "theirs.yaml").write_text("name: theirs\nadopt: {uri: /others/tree}\n")
     (folder / "joins" / "s.yaml").write_text(JOIN)
     (folder / "joins" / "pairs.yaml").write_text(EQUIJOIN.replace("name: s", "name: pairs"))
     (folder / "tables" / "files.yaml").write_text(

@@ -14,6 +14,8 @@ import pytest
 from tests.hats_writers.rows import TABLES
 from tests.hats_writers.trees import TREES, Tree, expected, leaf_files, unpacked
 
+pytestmark = pytest.mark.sampled(4)
+
 WITH_LEAVES = [tree for tree in TREES if tree.kind not in ("index", "collection", "extension")]
 INDICES = [tree for tree in TREES if tree.kind == "index"]
 COLLECTIONS = [tree for tree in TREES if tree.kind in ("collection", "extension")]

@@ -11,6 +11,8 @@ from hipslake import Catalog, adopt, publish
 
 from tests.hats_writers.trees import TREES, Tree, expected, unpacked
 
+pytestmark = pytest.mark.sampled(2)
+
 MARGINS = [tree for tree in TREES if tree.kind == "margin" and tree.of and tree.of.endswith("/gaia")]
 COLLECTIONS = [tree for tree in TREES if tree.kind == "collection" and "extended" not in tree.name]
 PAIRS = [tree for tree in TREES if tree.name.endswith("/pairs")]

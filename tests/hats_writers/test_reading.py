@@ -15,6 +15,8 @@ from hipslake.sphere.pixels import Pixel
 from tests.hats_writers.test_fixtures import texts
 from tests.hats_writers.trees import TREES, Tree, expected, unpacked
 
+pytestmark = pytest.mark.sampled(4)
+
 _LEAF = ("leaf_order", "leaf_pixel")
 _PARTITIONS = ("Norder", "Dir", "Npix", "join_Norder", "join_Dir", "join_Npix", "_hipscat_index")
 INDICES = [tree for tree in TREES if tree.kind == "index"]

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import fsspec
 import pyarrow as pa
 import pytest
@@ -122,12 +123,18 @@ def test_objects_are_read_as_files_are(tmp_path: Path) -> None:
     rows = Table({"x": [1, 3], "y": [2, 4]})
     for name in FORMATS:
         path = tmp_path / f"a.{name}"
-        rows.write(path, format={"ecsv": "ascii.ecsv", "csv": "ascii.csv"}.get(name, name))
+        if name == "avro":
+            fields = [{"name": column, "type": "long"} for column in rows.colnames]
+            records = [{column: int(row[column]) for column in rows.colnames} for row in rows]
+            with path.open("wb") as file:
+                fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, records)
+        else:
+            rows.write(path, format={"ecsv": "ascii.ecsv", "csv": "ascii.csv"}.get(name, name))
         files.pipe_file(f"/landing/a.{name}", path.read_bytes())
         files.pipe_file(f"/landing/a.{name}.gz", gzip.compress(path.read_bytes()))
     try:
         for name in FORMATS:
-            for suffix in ("", ".gz")[: 1 if name == "parquet" else 2]:
+            for suffix in ("", ".gz")[: 1 if name in ("parquet", "avro") else 2]:
                 source = open_source(
                     SourceSpec.model_validate({"uri": f"memory://landing/*.{name}{suffix}", "format": name})
                 )

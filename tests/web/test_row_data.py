@@ -201,10 +201,12 @@ def test_columns_that_are_too_many_together_are_told_one_by_one(
     together = {each["name"]: each for each in told(page, "columns")["columns"]}
     storage = survey.catalog.storage
     paths = survey.catalog.metadata.partitions(None, storage)["path"].to_pylist()
+    schema = survey.catalog.metadata.schema_of()
     own, sky = {"ra", "dec", "_healpix_29", "_row"}, Intervals.whole_sky()
 
     def most(columns: set[str]) -> int:
-        return max(each.bytes for path in paths for each in row_group_sizes(storage, path, columns, sky))
+        sizes = (row_group_sizes(storage, path, schema, columns, sky) for path in paths)
+        return max(each.bytes for leaf in sizes for each in leaf)
 
     names = [name for name in together if not name.startswith("_")]
     most_of_one = max(most({name, *own}) for name in names)

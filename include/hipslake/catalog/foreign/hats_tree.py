@@ -21,6 +21,7 @@ from hipslake.catalog.foreign.property_files import (
 )
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, NotReadableError, PathError
 from hipslake.storage.folder import Storage
+from hipslake.versions.log_files import VERSIONS, version_path
 
 TreeKind = Literal["object", "source", "margin", "index", "association", "map", "nested", "extension"]
 _KINDS: tuple[TreeKind, ...] = (
@@ -130,6 +131,8 @@ def find_foreign(storage: Storage) -> HatsCollection | None:
         A property file is damaged, or a collection names no primary tree, or one that is not there.
     """
     listed = _names(storage)
+    if listed is not None and VERSIONS in listed:  # a catalog of ours, whose metadata.json is gone
+        return None
     if listed is None:  # what there is most of comes first
         orders: list[Collection[str] | None] = [PROPERTY_FILES[:1], None, PROPERTY_FILES[1:]]
     elif COLLECTION_FILE in listed:
@@ -207,6 +210,9 @@ def _collection(storage: Storage) -> HatsCollection | None:
         return None
     where = storage.uri(COLLECTION_FILE)
     said = read_properties(text, where)
+    ours = said.get("hats_builder", "").startswith("hipslake")
+    if ours and storage.is_web_server and storage.is_file(version_path(1)):  # without its metadata.json
+        return None
     primary = said.get("hats_primary_table_url")
     if not primary:
         raise CatalogFormatError(f"{where}: hats_primary_table_url is missing, so no tree is named")
