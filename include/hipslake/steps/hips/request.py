@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from pydantic import AwareDatetime, Field
@@ -10,7 +11,6 @@ from hipslake.specs.base import NAME_PATTERN
 from hipslake.specs.hips_spec import HipsOptions
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.report import Report, Request
-from hipslake.steps.run import now_utc
 
 
 class HipsRequest(HipsOptions, Request):
@@ -24,7 +24,8 @@ class HipsRequest(HipsOptions, Request):
     catalog: str = Field(pattern=NAME_PATTERN)
     version: int | None = None  # None: the newest
     task_bytes: int = Field(default=256 << 20, ge=1)  # of leaf files that one task reads
-    created: AwareDatetime = Field(default_factory=now_utc)
+    # To the microsecond: of two HiPS of a version, the one that was begun first goes.
+    created: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def output_uri(self) -> str:
