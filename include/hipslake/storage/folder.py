@@ -105,11 +105,7 @@ class Storage:
             raise PathError(f"{path!r} leads out of {self.root}; give a path below it")
         if not parts:
             return self.root
-        joined = "/".join(parts)
-        for mount, root in self.mounts:
-            if joined == mount or joined.startswith(f"{mount}/"):
-                return _below(root, joined[len(mount) + 1 :])
-        return _below(self.root, joined)
+        return _below(*self._rooted("/".join(parts)))
 
     def mounting(self, mounts: tuple[tuple[str, str], ...]) -> Storage:
         """The same folder with others mounted in it: paths, and the root of each as `Storage.at` takes it."""
@@ -117,13 +113,17 @@ class Storage:
 
     def resolved(self, path: str) -> tuple[Storage, str]:
         """The storage that a path lies in, and its path there: another one where it lies below a mount."""
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        joined = "/".join(parts)
+        self.uri(path)  # refuses what leads out
+        joined = "/".join(part for part in path.split("/") if part not in ("", "."))
+        root, rest = self._rooted(joined)
+        return (self, path) if rest == joined else (Storage.at(root), rest)
+
+    def _rooted(self, path: str) -> tuple[str, str]:
+        """The root that a path lies below, a mount's or the storage's own, and the path from there."""
         for mount, root in self.mounts:
-            if joined == mount or joined.startswith(f"{mount}/"):
-                self.uri(path)  # refuses what leads out
-                return Storage.at(root), joined[len(mount) + 1 :]
-        return self, path
+            if path == mount or path.startswith(f"{mount}/"):
+                return root, path[len(mount) + 1 :]
+        return self.root, path
 
     @staticmethod
     def join(*parts: str) -> str:
