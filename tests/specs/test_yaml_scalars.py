@@ -10,7 +10,7 @@ import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.yaml_model import load_yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
@@ -118,6 +118,10 @@ def test_an_epoch_that_is_none(tmp_path: Path, value: str) -> None:
             "columns: {=: {unit: deg}}",
             "4: columns: the key = has a meaning of its own to YAML; put it in quotes",
         ),
+        (
+            "deadline_minutes: +_01",
+            "4: deadline_minutes: +_01 begins like a number and is none to YAML; put it in quotes",
+        ),
         ("description: =", "4: description: = has a meaning of its own to YAML; put it in quotes"),
     ],
 )
@@ -151,6 +155,8 @@ def meant(text: str) -> float | None:
         st.sampled_from([*TRUTHS, *BASE_60, *OCTAL, *TIMES, "~", "1e3", "0o17"]),
     )
 )
+@example(text="+_01")
+@example(text="-_.5")
 def test_no_number_becomes_another(tmp_path: Path, text: str) -> None:
     (tmp_path / "stars.yaml").write_text(f"{SPEC}deadline_minutes: {text}\n")
     try:

@@ -26,6 +26,7 @@ MOST_TOLD = 50
 _TAG = "tag:yaml.org,2002:"
 _KINDS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
+_NEARLY_A_NUMBER = re.compile(r"[-+]_[0-9_.]*[0-9][0-9_.]*")  # a text to YAML, which validation takes for one
 _LONGEST_SHOWN = 60  # characters
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -159,6 +160,9 @@ def _misread(node: yaml.Node) -> str | None:
         return (
             f"{node.value} is an octal number to YAML; leave out the 0, or put it in quotes if it is a text"
         )
+    plain = isinstance(node, yaml.ScalarNode) and not node.style  # in no quotes
+    if kind == "str" and plain and _NEARLY_A_NUMBER.fullmatch(node.value):
+        return f"{node.value} begins like a number and is none to YAML; put it in quotes if it is a text"
     return None
 
 
