@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import healpy
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,38 @@ def tree_of(published: Published, target: Path) -> Path:
     """A copy of the HATS tree of a version's primary group, as it lies there."""
     write = Path(published.storage.uri(published.metadata.write_id))
     shutil.copytree(write / published.metadata.groups[0].name, target)
+    return target
+
+
+def tree_of_many_leaves(target: Path, leaves: int, order: int = 6) -> Path:
+    """A HATS tree of one order that has two rows in each of its first leaves, written by pyarrow alone."""
+    schema = pa.schema({"_healpix_29": pa.int64(), "id": pa.int64(), "ra": pa.float64(), "dec": pa.float64()})
+    inside = np.array([1, 1 << 40])  # where in a pixel its rows lie
+    footers = []
+    for npix in range(leaves):
+        h29 = (npix << 2 * (29 - order)) + inside
+        ra, dec = healpy.pix2ang(1 << 29, h29, nest=True, lonlat=True)
+        name = f"Norder={order}/Dir={npix // 10000 * 10000}/Npix={npix}.parquet"
+        path = target / "dataset" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = pa.table({"_healpix_29": h29, "id": 2 * npix + np.arange(2), "ra": ra, "dec": dec}, schema)
+        pq.write_table(table, path, metadata_collector=footers)
+        footers[-1].set_file_path(name)
+    pq.write_metadata(schema, target / "dataset" / "_common_metadata")
+    pq.write_metadata(schema, target / "dataset" / "_metadata", metadata_collector=footers)
+    lines = ["Norder,Npix,num_rows", *(f"{order},{npix},2" for npix in range(leaves))]
+    (target / "partition_info.csv").write_text("\n".join(lines) + "\n")
+    said = {
+        "obs_collection": "many",
+        "dataproduct_type": "object",
+        "hats_nrows": 2 * leaves,
+        "hats_col_ra": "ra",
+        "hats_col_dec": "dec",
+        "hats_order": order,
+        "hats_version": "v1.0",
+    }
+    text = "".join(f"{name}={value}\n" for name, value in said.items())
+    (target / "hats.properties").write_text(text)
     return target
 
 

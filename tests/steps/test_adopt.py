@@ -15,7 +15,7 @@ from hipslake.storage import parquet_tail
 
 from tests.api.catalogs import publish_many_kinds
 from tests.api.test_scan import equal
-from tests.catalog.foreign_trees import leaves, tree_of, variant
+from tests.catalog.foreign_trees import leaves, tree_of, tree_of_many_leaves, variant
 from tests.catalog.publishing import Published
 
 
@@ -143,6 +143,34 @@ def test_no_leaf_is_opened(ours: Published, tmp_path: Path, monkeypatch: pytest.
     catalog = adopt(spec_of(tree), warehouse=tmp_path / "warehouse")
     assert catalog.metadata.total_rows == 1500
     assert not catalog.verify().ok
+
+
+def test_of_four_thousand_leaves_none_is_opened_and_each_change_is_told(tmp_path: Path) -> None:
+    tree, warehouse = tree_of_many_leaves(tmp_path / "tree", 4000), tmp_path / "warehouse"
+    known = {leaf: leaf.read_bytes() for leaf in leaves(tree)}
+    assert len(known) == 4000
+    for leaf, data in known.items():
+        leaf.write_bytes(b"x" * len(data))
+    catalog = adopt(spec_of(tree), warehouse=warehouse, spark=False)
+    assert catalog.version == 1
+    assert (catalog.metadata.total_rows, catalog.metadata.groups[0].leaves) == (8000, 4000)
+    for leaf, data in known.items():
+        leaf.write_bytes(data)
+    assert catalog.read(["id"])["id"].to_pylist() == list(range(8000))
+    gone = tree / "dataset" / "Norder=6" / "Dir=0" / "Npix=2718.parquet"
+    gone.unlink()
+    parquet_tail.forget_tails()
+    assert catalog.read(["id"], pixels=[(6, 2717)])["id"].to_pylist() == [5434, 5435]
+    with pytest.raises(VerificationError, match=r"Npix=2718\.parquet"):
+        catalog.read(["id"], pixels=[(5, 2718 // 4)])
+    info = tree / "partition_info.csv"
+    info.write_text(info.read_text().replace("6,2718,2\n", ""))
+    properties = tree / "hats.properties"
+    properties.write_text(properties.read_text().replace("hats_nrows=8000", "hats_nrows=7998"))
+    (tree / "dataset" / "_metadata").unlink()
+    changed = adopt(spec_of(tree), warehouse=warehouse, spark=False)
+    assert (changed.version, changed.metadata.total_rows) == (2, 7998)
+    assert changed.read(["id"])["id"].to_pylist() == [*range(5436), *range(5438, 8000)]
 
 
 def test_a_leaf_that_is_gone_or_another_is_named(ours: Published, tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from hipslake.errors import SchemaMismatchError
 from hipslake.predicates.type_names import arrow_type
 from hipslake.sources.conforming import conform
-from hipslake.sources.file_listing import FileListing
 from hipslake.sources.source_file import SourceFile, Split
-from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES, Source, selected
+from hipslake.sources.source_over_files import SourceOverFiles
+from hipslake.sources.source_reader import BATCH_ROWS, Source, selected
 
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
@@ -35,7 +35,7 @@ def folder_values(path: str) -> Iterator[tuple[str, str | None]]:
             yield unquote(name), None if value == _NOTHING else unquote(value)
 
 
-class FolderSource(Source):
+class FolderSource(SourceOverFiles):
     """Adds to the columns of files those that the spec finds in the names of their folders.
 
     Parameters
@@ -47,26 +47,12 @@ class FolderSource(Source):
     format: ClassVar[str] = "folders"
 
     def __init__(self, files: Source) -> None:
-        super().__init__(files.spec)
+        super().__init__(files)
         assert files.spec.folders, "there is no folder to look at"
-        self._files, self._kinds = files, dict(files.spec.folders)
-
-    @property
-    def tells_types(self) -> bool:
-        return self._files.tells_types
-
-    def listing(self) -> FileListing:
-        return self._files.listing()
-
-    def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
-        return self._files.splits(files, target_bytes)
-
-    def schema(self, files: Sequence[SourceFile]) -> pa.Schema | None:
-        found = self._files.schema(files)
-        return None if found is None else self._with_folders(found, [file.uri for file in files])
+        self._kinds = dict(files.spec.folders)
 
     def peek(self, files: Sequence[SourceFile], numbers: Collection[str] = ()) -> pa.Schema:
-        return self._with_folders(self._files.peek(files, numbers), [file.uri for file in files])
+        return self._over(self._files.peek(files, numbers), files)
 
     def infer(self, split: Split) -> pa.Schema:
         found = self._files.infer(split)
@@ -100,8 +86,8 @@ class FolderSource(Source):
             made |= {name: pa.repeat(value, batch.num_rows) for name, value in folders.items()}
             yield conform(pa.RecordBatch.from_pydict(made), wanted, split.file.uri)
 
-    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        return self.read(split, wanted, batch_rows=batch_rows)
+    def _over(self, schema: pa.Schema, files: Sequence[SourceFile]) -> pa.Schema:
+        return self._with_folders(schema, [file.uri for file in files])
 
     def _of_files(self, schema: pa.Schema) -> pa.Schema:
         return pa.schema([field for field in schema if field.name not in self._kinds], schema.metadata)

@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 _BUFFER_BYTES = 8 << 20
 _LEAST_SPACING = 64 << 10
 _MOST_SPACING = 1 << 30
+_MOST_CHUNK = 4 << 20
+_LENGTH_BYTES = 4  # at the end of a member, of its content
 _INDEX = struct.Struct("<5sBBQQIII")  # of indexed_gzip: magic, version, flags, sizes, spacing, window, points
 _POINT = struct.Struct(
     "<QQBB"
@@ -59,12 +61,45 @@ def seek_points(file: SourceFile, kind: Literal["gzip", "zstd"], spacing: int) -
 
 def _of_gzip(raw: BinaryIO, file: SourceFile, spacing: int) -> list[SeekPoint]:
     try:
-        import indexed_gzip
+        index = _index_of_one_member(raw, spacing) or _index_of_members(raw, file, spacing)
     except ModuleNotFoundError:
         log.info(
             "%s is read by one task: many can if the Python package indexed_gzip is installed.", file.uri
         )
         return []
+    return list(_points_in(index)) if index else []
+
+
+def _index_of_one_member(raw: BinaryIO, spacing: int) -> bytes | None:
+    """The index of a file that is one whole member, of which the checksum is right; else, None.
+
+    Several times as fast as `_index_of_members`. A file that ends too early can seem well to rapidgzip, so that
+    the length which the last bytes tell has to be that of the content.
+    """
+    try:
+        from rapidgzip import RapidgzipFile
+    except ModuleNotFoundError:
+        return None
+    raw.seek(-_LENGTH_BYTES, io.SEEK_END)
+    told = int.from_bytes(raw.read(_LENGTH_BYTES), "little")
+    raw.seek(0)
+    written = io.BytesIO()
+    chunk = min(max(spacing // 4, _LEAST_SPACING), _MOST_CHUNK)
+    try:
+        with RapidgzipFile(raw, parallelization=1, chunk_size=chunk) as index:
+            if index.seek(0, io.SEEK_END) % (1 << 8 * _LENGTH_BYTES) != told:
+                return None
+            index.export_index(written)
+    except (OSError, ValueError, RuntimeError):  # what is wrong is found out by the other way, and said there
+        return None
+    return written.getvalue()
+
+
+def _index_of_members(raw: BinaryIO, file: SourceFile, spacing: int) -> bytes | None:
+    """The index of a file of one member or several; None if it seems to be damaged."""
+    import indexed_gzip
+
+    raw.seek(0)
     written = io.BytesIO()
     try:
         with indexed_gzip.IndexedGzipFile(fileobj=raw, spacing=spacing) as index:
@@ -72,8 +107,8 @@ def _of_gzip(raw: BinaryIO, file: SourceFile, spacing: int) -> list[SeekPoint]:
             index.export_index(fileobj=written)
     except (OSError, ValueError, indexed_gzip.ZranError) as error:
         log.info("%s is read by one task, as it seems to be damaged: %s", file.uri, error)
-        return []
-    return list(_points_in(written.getvalue()))
+        return None
+    return written.getvalue()
 
 
 def _points_in(index: bytes) -> Iterator[SeekPoint]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from hipslake.errors import SchemaMismatchError
 from hipslake.sources.column_shaping import ColumnShaping
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
-from hipslake.sources.file_listing import FileListing
 from hipslake.sources.source_file import SourceFile, Split
-from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES, Source, selected
+from hipslake.sources.source_over_files import SourceOverFiles
+from hipslake.sources.source_reader import BATCH_ROWS, Source, selected
 
 FILES = b"hipslake.files"
 """Metadata of a shaped schema as a whole: the schema of the files that it was made of."""
@@ -20,7 +20,7 @@ FILES = b"hipslake.files"
 _NUMBERS = ("int64", "uint64", "float64", "padded")
 
 
-class ShapedSource(Source):
+class ShapedSource(SourceOverFiles):
     """Reads only the columns of the files that are needed, and makes of them those that are wanted.
 
     Its schemas carry those of the files along, as `read` has to have them; without, it looks into the file.
@@ -34,24 +34,9 @@ class ShapedSource(Source):
     format: ClassVar[str] = "shaped"
 
     def __init__(self, files: Source) -> None:
-        super().__init__(files.spec)
+        super().__init__(files)
         assert files.spec.columns is not None, "there is nothing to shape"
-        self._files = files
         self._shaping = ColumnShaping(files.spec.columns, files.spec.uri)
-
-    @property
-    def tells_types(self) -> bool:
-        return self._files.tells_types
-
-    def listing(self) -> FileListing:
-        return self._files.listing()
-
-    def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
-        return self._files.splits(files, target_bytes)
-
-    def schema(self, files: Sequence[SourceFile]) -> pa.Schema | None:
-        found = self._files.schema(files)
-        return None if found is None else self._shaped(found)
 
     def peek(self, files: Sequence[SourceFile], numbers: Collection[str] = ()) -> pa.Schema:
         found = self._files.peek(files, self._shaping.numbers(numbers))
@@ -87,12 +72,12 @@ class ShapedSource(Source):
         for batch in self._files.read(split, files, names, batch_rows=batch_rows):
             yield self._shaping.apply(batch, wanted, split.file.uri)
 
-    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        return self.read(split, wanted, batch_rows=batch_rows)
-
     def shaping_lines(self, schema: pa.Schema) -> list[str]:
         there = files_schema(schema)
         return [] if there is None else self._shaping.lines(there)
+
+    def _over(self, schema: pa.Schema, files: Sequence[SourceFile]) -> pa.Schema:
+        return self._shaped(schema)
 
     def _shaped(self, files: pa.Schema) -> pa.Schema:
         """The columns of the source; those taken as they are say which types they can come to have."""
