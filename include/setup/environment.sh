@@ -37,7 +37,7 @@ export AIRFLOW__CORE__LOAD_EXAMPLES=False
 # A change of a spec has the DAG files parsed at once (hipslake_airflow.spec_bundle), so without one they seldom are. A
 # thousand specs take some ten seconds, and on a busy machine far more.
 export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='[{"name": "dags-folder", "classpath": "hipslake_airflow.spec_bundle.SpecBundle", "kwargs": {"refresh_interval": 15}}]'
-export AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL="${AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL:-300}"
+export AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL="${AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL:-600}"
 export AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT="${AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT:-600}"
 export AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT="${AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT:-300}"
 export AIRFLOW__LOGGING__BASE_LOG_FOLDER="$AIRFLOW_HOME/logs"
