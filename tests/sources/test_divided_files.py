@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,8 @@ import pyarrow.csv as csv
 import pytest
 from astropy.table import Table
 from hipslake.errors import CorruptFileError
-from hipslake.sources import Source, Split
+from hipslake.sources import Source, SourceFile, Split
+from hipslake.sources import seek_points
 from hipslake.sources.csv import text_blocks
 from hipslake.sources.priming import primed
 from hipslake.sources.unpacking import GzipContent
@@ -31,6 +34,16 @@ ROWS = 20_000
 @pytest.fixture(autouse=True)
 def _small_files_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_blocks, "DIVIDED_BYTES", 1 << 10)
+
+
+@pytest.fixture(params=["rapidgzip", "indexed_gzip"])
+def scanner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What finds points: of a file of one member rapidgzip, if it is installed."""
+    if request.param == "rapidgzip":
+        pytest.importorskip("rapidgzip")
+    else:
+        monkeypatch.setitem(sys.modules, "rapidgzip", None)
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +113,9 @@ def parts_of(found: Source, target: int = TARGET) -> list[Split]:
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_parts_of_a_compressed_file_have_its_rows(tmp_path: Path, table: pa.Table, name: str) -> None:
+def test_parts_of_a_compressed_file_have_its_rows(
+    tmp_path: Path, table: pa.Table, name: str, scanner: str
+) -> None:
     ending, pack = PACKED[name]
     (tmp_path / f"a.csv.{ending}").write_bytes(pack(text_of(table)))
     found = csv_source(tmp_path)
@@ -112,6 +127,33 @@ def test_parts_of_a_compressed_file_have_its_rows(tmp_path: Path, table: pa.Tabl
     rows = [sum(batch.num_rows for batch in found.read(split, schema)) for split in splits]
     assert sum(rows) == ROWS
     assert max(rows) < ROWS  # no part reads all of it
+
+
+def test_only_a_whole_file_of_one_member_is_left_to_rapidgzip(
+    tmp_path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("rapidgzip")
+    slower: list[str] = []
+    index = seek_points._index_of_members
+
+    def noted(raw: BinaryIO, file: SourceFile, spacing: int) -> bytes | None:
+        slower.append(file.uri.rpartition("/")[2])
+        return index(raw, file, spacing)
+
+    monkeypatch.setattr(seek_points, "_index_of_members", noted)
+    text = text_of(table)
+    whole = gzip.compress(text)
+    contents = {
+        "one": whole,
+        "two": gzip_members(text, 2),
+        "cut": whole[:-9],
+        "broken": whole[:-8] + bytes(8),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.csv.gz").write_bytes(content)
+        parts_of(csv_source(tmp_path / name))
+    assert slower == ["two.csv.gz", "cut.csv.gz", "broken.csv.gz"]
 
 
 def test_points_travel_with_the_list_of_splits(tmp_path: Path, table: pa.Table) -> None:
@@ -180,7 +222,9 @@ def damaged(content: bytes, seed: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("name", ["gzip", "gzip members", "zstd frames"])
-def test_damage_is_told_as_in_a_file_that_one_task_reads(tmp_path: Path, table: pa.Table, name: str) -> None:
+def test_damage_is_told_as_in_a_file_that_one_task_reads(
+    tmp_path: Path, table: pa.Table, name: str, scanner: str
+) -> None:
     ending, pack = PACKED[name]
     content = pack(text_of(table))
     path = tmp_path / f"a.csv.{ending}"
@@ -207,7 +251,7 @@ def test_blocks_without_content_fill_a_byte_up_to_any_bit(bits: int) -> None:
     assert inflating.eof
 
 
-def test_content_can_be_sought_in_any_order(tmp_path: Path, table: pa.Table) -> None:
+def test_content_can_be_sought_in_any_order(tmp_path: Path, table: pa.Table, scanner: str) -> None:
     text = text_of(table)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(text))
