@@ -16,8 +16,7 @@ import pyarrow.csv as csv
 import pytest
 from astropy.table import Table
 from hipslake.errors import CorruptFileError
-from hipslake.sources import Source, SourceFile, Split
-from hipslake.sources import seek_points
+from hipslake.sources import Source, SourceFile, Split, seek_points
 from hipslake.sources.csv import text_blocks
 from hipslake.sources.priming import primed
 from hipslake.sources.unpacking import GzipContent
