@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
 from fsspec.core import split_protocol
 
@@ -25,7 +25,9 @@ from hipslake.storage.atomic import is_unfinished
 from hipslake.storage.entry import Entry, GlobMatches
 from hipslake.storage.failures import Doing, storage_errors
 from hipslake.storage.local import LocalFiles
-from hipslake.storage.objects import ObjectFiles
+
+if TYPE_CHECKING:
+    from hipslake.storage.objects import ObjectFiles
 
 __all__ = ["Entry", "GlobMatches", "Storage"]
 
@@ -431,7 +433,11 @@ class Storage:
 
 def _files_at(root: str) -> LocalFiles | ObjectFiles:
     # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
-    return _LOCAL if "://" not in root else ObjectFiles(root.partition("://")[0])
+    if "://" not in root:
+        return _LOCAL
+    from hipslake.storage.objects import ObjectFiles  # of what it imports, local files need nothing
+
+    return ObjectFiles(root.partition("://")[0])
 
 
 def _below(root: str, path: str) -> str:
