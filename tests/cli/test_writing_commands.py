@@ -177,6 +177,16 @@ def test_match_builds_a_margin_that_is_missing(command: Command, warehouse: Path
     assert json.loads(command(*asked, "--build-margin").out)["rows"] == 800
 
 
+def test_match_does_without_a_margin_and_says_so(command: Command, warehouse: Path, tmp_path: Path) -> None:
+    asked = ["match", "reference", "survey", "--radius", 1, "--without-margin"]
+    published = command(*asked, "--name", "pairs", "--json")
+    written = command(*asked, "--to", tmp_path / "pairs.parquet")
+    assert published.code == written.code == 0
+    assert json.loads(published.out)["rows"] == pq.read_metadata(tmp_path / "pairs.parquet").num_rows <= 800
+    for told in (published, written):
+        assert "catalog survey has no margin of 1 arcsec, and is matched without one: " in told.err
+
+
 USAGE = [
     (),
     ("ingest",),
@@ -190,6 +200,7 @@ USAGE = [
     ("match", "survey", "reference", "--left-error", "mag,ra", "--sigmas", 1),
     ("match", "survey", "reference", "--radius", 1, "--sigmas", 1),
     ("match", "survey", "reference", "--radius", 1, "--build-margin"),
+    ("match", "survey", "reference", "--radius", 1, "--name", "x", "--build-margin", "--without-margin"),
     ("read",),
     ("read", "survey", "--limit", "-1"),
     ("read", "survey", "--columns", "a,,b"),

@@ -48,6 +48,7 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert dag.params["radius_arcsec"] == 60
     assert set(dag.params) == {"radius_arcsec", "missing_margin", "threshold", "region", "force"}
     assert dag.params["missing_margin"] == "refuse"
+    assert dag.params.get_param("missing_margin").schema["enum"] == ["refuse", "build", "none"]
 
 
 def test_a_radius_of_errors_has_its_own_field_in_the_form(load: Load, joins: Path) -> None:

@@ -60,15 +60,18 @@ score:
 """
 
 
-@pytest.mark.parametrize("told", ["nearness: sigmas\n", SCORE])
+@pytest.mark.parametrize(
+    ("told", "missing_margin"), [("nearness: sigmas\n", "build"), (SCORE, "build"), (SCORE, "none")]
+)
 def test_spark_makes_the_matches_within_errors_of_one_process(
     spark: SparkSession,
     errors_lake: Path,  # noqa: F811
     told: str,
+    missing_margin: str,
 ) -> None:
     file = errors_lake.parent / "a_x_b.yaml"
     file.write_text(ERRORS_SPEC.replace("nearness: sigmas\n", told))
-    build = {"missing_margin": "build", "force": True}
+    build = {"missing_margin": missing_margin, "force": True}
     in_process.publish_match(in_process.start_match(errors_lake, file, "process", **build))
     folder = in_process.start_match(errors_lake, file, "spark", **build)
     asked = CrossmatchRequest(run_uri=folder.uri, task_rows=60)
@@ -79,6 +82,8 @@ def test_spark_makes_the_matches_within_errors_of_one_process(
     before = Catalog.open(found.uri, found.version - 1)
     for one, other in zip(found.metadata.with_files, before.metadata.with_files, strict=True):
         assert digests(found, one) == digests(before, other) != []
+    assert found.metadata.rows_near_borders == before.metadata.rows_near_borders
+    assert (found.metadata.rows_near_borders is None) == (missing_margin == "build")
 
 
 def digests(catalog: Catalog, files: object) -> list[tuple[int, int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from hipslake.specs.error_columns import ErrorRadius
     from hipslake.specs.join_specs import MotionColumns
     from hipslake.specs.score_spec import ScoreSpec
+
+log = logging.getLogger(__name__)
 
 
 class CatalogJoins(CatalogReader):
@@ -44,6 +47,7 @@ class CatalogJoins(CatalogReader):
         other_motion: MotionColumns | Mapping[str, str] | None = None,
         epoch: float | None = None,
         region: Region | str | None = None,
+        missing_margin: Literal["none", "refuse"] = "refuse",
         **names: Any,
     ) -> pa.Table:
         """Match the rows of this catalog with those of another, for outcomes that fit into memory.
@@ -86,6 +90,10 @@ class CatalogJoins(CatalogReader):
         region : Region or str, optional
             Only rows of this catalog in a part of the sky, as for `read`. Of an outer match only rows of the
             other catalog there, too; whether they have a match does not depend on it.
+        missing_margin : {"none", "refuse"}
+            Where the other catalog has no sufficient margin: match rows inside each of its leaves alone, or
+            refuse. Without one, a warning is logged that says how many rows of this catalog may lack
+            partners, and the metadata of the table's schema has that number as `rows_near_borders`.
         **names
             `suffixes`, `separation`, `position_angle`, `rank`, `nearness`, `position`: what columns of the
             outcome are called, as in a spec.
@@ -109,6 +117,11 @@ class CatalogJoins(CatalogReader):
         from hipslake.catalog.joining.crossmatch import Crossmatch
         from hipslake.specs.join_specs import match_options, motion_columns
 
+        if missing_margin not in ("none", "refuse"):
+            raise SpecError(
+                f"missing_margin: {missing_margin!r} does not fit; take 'none' or 'refuse', or have "
+                "hipslake.publish build one with 'build'"
+            )
         options = match_options(
             radius_arcsec=radius_arcsec,
             radius=radius,
@@ -128,6 +141,7 @@ class CatalogJoins(CatalogReader):
                 motions=(motion_columns(motion), motion_columns(other_motion)),
                 region=None if region is None else region_of(region),
                 filters=(filters, other_filters),
+                missing_margin=missing_margin,
             )
             return _whole(match)
 
@@ -283,9 +297,15 @@ class CatalogJoins(CatalogReader):
 def _whole(join: CatalogJoin) -> pa.Table:
     """The outcome in the order of the left catalog; its stretches are joined side by side."""
     stretches = join.stretches(join.task_rows)
+    spans = stretches.start.tolist(), stretches.stop.tolist()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(join.table, stretches.start.tolist(), stretches.stop.tolist()))
-    return pa.concat_tables([join.schema.empty_table(), *found])
+        found = list(pool.map(join.table, *spans))
+        whole = pa.concat_tables([join.schema.empty_table(), *found])
+        if join.open_borders is None:
+            return whole
+        lacking = sum(pool.map(join.open_borders.count, *spans))
+    log.warning("%s", join.open_borders.told(lacking))
+    return whole.replace_schema_metadata({"rows_near_borders": str(lacking)})
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hipslake.api.step_runner import Outcome, StepRunner, Told
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import SpecError
 from hipslake.specs.base import validated
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, MissingMargin
 from hipslake.specs.spec_folder import load_spec, spec_type
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def publish(
     radius_arcsec: float | None = None,
     sigmas: float | None = None,
     region: str | None = None,
-    missing_margin: Literal["build", "refuse"] | None = None,
+    missing_margin: MissingMargin | None = None,
     threshold: str | None = None,
     force: bool = False,
     spark: Any = None,
@@ -57,9 +57,10 @@ def publish(
         Overrides that of the `radius` of a cross-match, where position errors say it.
     region : str, optional
         Only left rows in it are matched, of a cross-match; as for `Catalog.read`.
-    missing_margin : {"build", "refuse"}, optional
+    missing_margin : {"build", "none", "refuse"}, optional
         Overrides what a cross-match does whose right side has no sufficient margin: build one for this run
-        alone, or refuse.
+        alone, do without (then the log and `metadata.rows_near_borders` say how many left rows may lack
+        partners), or refuse.
 
     Returns
     -------

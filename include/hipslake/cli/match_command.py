@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, Literal
 
 from hipslake.cli.ingest_command import add_run_arguments, tell_outcome
 from hipslake.cli.places import CATALOG, listed
@@ -54,10 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--region", metavar="TEXT", help="only left rows in it, such as 'cone 56.7 24.1 3deg'"
     )
-    parser.add_argument(
+    margin = parser.add_mutually_exclusive_group()
+    margin.add_argument(
         "--build-margin",
         action="store_true",
         help="where the right catalog has no sufficient margin, build one for the catalog that is published",
+    )
+    margin.add_argument(
+        "--without-margin",
+        action="store_true",
+        help="where it has none, do without, and say how many rows may lack partners in other leaves of it",
     )
     parser.add_argument("--name", metavar="NAME", help="publish the outcome as this catalog of the warehouse")
     parser.add_argument("--to", metavar="FILE", help="write the outcome to a Parquet, CSV or FITS file")
@@ -127,13 +133,17 @@ def _published(options: argparse.Namespace, match: Any) -> int:
             radius_arcsec=options.radius if options.right is None else None,
             sigmas=options.sigmas if options.right is None else None,
             region=options.region,
-            missing_margin="build" if options.build_margin else None,
+            missing_margin="build" if options.build_margin else _without_margin(options),
             threshold=options.threshold,
             force=options.force,
             spark=options.spark,
             told=told,
         )
     return tell_outcome(outcome, options)
+
+
+def _without_margin(options: argparse.Namespace) -> Literal["none"] | None:
+    return "none" if options.without_margin else None
 
 
 def _plain_spec(options: argparse.Namespace) -> dict[str, Any]:
@@ -190,6 +200,7 @@ def _rows(options: argparse.Namespace) -> int:
         filters=options.filter,
         other_filters=options.right_filter,
         region=options.region,
+        missing_margin=_without_margin(options) or "refuse",
         **_options(options),
     )
     if options.to is None:

@@ -24,6 +24,9 @@ from hipslake.specs.vacuum_spec import VacuumSpec
 
 Model = TypeVar("Model", bound=Frozen)
 
+MissingMargin = Literal["build", "none", "refuse"]
+"""What a cross-match does whose right side has no sufficient margin: build one, do without, or fail."""
+
 MAX_RADIUS_ARCSEC = 3600.0
 MAX_NEIGHBOURS = 10_000
 _POSITION = ("ra_match", "dec_match")
@@ -239,8 +242,7 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
 
     type: Literal["crossmatch"]
     association: AssociationSpec | None = None  # publish as a HATS association
-    # Where the right side has no margin that reaches far enough: build one for this run, or fail.
-    missing_margin: Literal["build", "refuse"] = "refuse"
+    missing_margin: MissingMargin = "refuse"  # where the right side has none that reaches far enough
 
     @model_validator(mode="after")
     def _association_has_pairs(self) -> CrossmatchSpec:
@@ -251,6 +253,11 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
                 "association: an outer match has right rows that belong to no left one; leave it out, or "
                 "take 'how: inner' or 'how: left'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _can_do_without_a_margin(self) -> CrossmatchSpec:
+        check_missing_margin(self.missing_margin, self.how)
         return self
 
     @model_validator(mode="after")
@@ -274,6 +281,15 @@ def motion_columns(given: MotionColumns | Mapping[str, str] | None) -> MotionCol
     if given is None or isinstance(given, MotionColumns):
         return given
     return _validated(MotionColumns, given, within="motion")
+
+
+def check_missing_margin(missing_margin: str, how: str) -> None:
+    """An anti-match needs a margin; `ValueError` where it is to do without one."""
+    if missing_margin == "none" and how == "anti":
+        raise ValueError(
+            "missing_margin: 'none' does not fit 'how: anti', which says that rows have no partner: over the "
+            "borders of leaves nobody would have looked for one; take 'build', or 'how: left'"
+        )
 
 
 def check_epoch(epoch: float | None, motions: tuple[MotionColumns | None, MotionColumns | None]) -> None:

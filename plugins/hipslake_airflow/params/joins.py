@@ -16,9 +16,11 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
         "missing_margin": Param(
             spec.missing_margin,
             type="string",
-            enum=["refuse", "build"],
+            enum=["refuse", "build", "none"],
             title="Where the right catalog has no such margin",
-            description="Fail and say what to build, or build one for this run alone, beside it.",
+            description="Fail and say what to build, build one for this run alone, beside it, or do without: "
+            "then partners in other leaves of the right catalog are missing, and the report says of how many "
+            "rows at most.",
         ),
         "region": region_field("Only rows of the left catalog in a part of the sky"),
         **join_params(spec),

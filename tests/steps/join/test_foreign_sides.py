@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import healpy
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -106,6 +107,29 @@ def test_a_right_side_without_a_margin_is_never_matched_silently(others: Path, t
         publish(_spec(others, "bare"), warehouse=tmp_path)
     with pytest.raises(SpecError, match="has no margin of 1800 arcsec"):
         Catalog.open(others / "left").crossmatch(Catalog.open(others / "bare"), radius_arcsec=ARCSEC)
+
+
+def test_without_a_margin_pairs_inside_leaves_are_found_and_the_others_are_told(
+    others: Path, tmp_path: Path
+) -> None:
+    found = publish(_spec(others, "bare", missing_margin="none"), warehouse=tmp_path)
+    right = Catalog.open(others / "bare")
+    homes = []
+    for seed in (0, 1):
+        table = _stars(4000, seed)
+        cells = [
+            healpy.ang2pix(1 << pixel.order, *(table[name].to_numpy() for name in ("ra", "dec")), True, True)
+            == pixel.npix
+            for pixel in right.pixels
+        ]
+        homes.append(np.where(np.any(cells, axis=0), np.argmax(cells, axis=0), -1))
+    inside = {pair for pair in _brute_force() if homes[0][pair[0] // 3] == homes[1][(pair[1] - 1) // 3]}
+    assert _pairs_of(found) == inside
+    number = found.metadata.rows_near_borders
+    assert number is not None
+    assert 0 < len({row for row, _ in _brute_force() - inside}) <= number < 4000
+    left = Catalog.open(others / "left").crossmatch(right, radius_arcsec=ARCSEC, missing_margin="none")
+    assert left.schema.metadata == {b"rows_near_borders": str(number).encode()}
 
 
 def test_what_is_made_of_others_is_made_once(others: Path, tmp_path: Path) -> None:

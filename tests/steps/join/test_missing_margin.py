@@ -1,10 +1,11 @@
-"""A cross-match whose right side has no margin: refused, or one is made for the run alone, beside it."""
+"""A cross-match whose right side has no margin: refused, with one that is made for it, or without one."""
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SpecError
 from hipslake.steps.join import run as crossmatch_work
 from hipslake.steps.join.margin_beside import margin_beside
-from hipslake.steps.join.request import CrossmatchRequest, ResolveCrossmatchReport
+from hipslake.steps.join.request import CrossmatchReport, CrossmatchRequest, ResolveCrossmatchReport
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 
@@ -31,6 +32,7 @@ right: {catalog: b}
 radius_arcsec: 60
 """
 BUILD = "missing_margin: build\n"
+NONE = "missing_margin: none\nneighbours: all\n"
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +138,83 @@ def test_without_it_the_run_is_refused_and_the_form_goes_before_the_spec(warehou
     assert told(start(warehouse, missing_margin="build")).builds_margin
     assert not told(start(warehouse, BUILD, right="wide")).builds_margin  # it has one
     assert told(start(warehouse, BUILD, right="wide", radius_arcsec=61.0)).builds_margin  # too narrow
-    with pytest.raises(SpecError, match="missing_margin: 'drop' does not fit; write 'build' or 'refuse'"):
+    with pytest.raises(
+        SpecError, match="missing_margin: 'drop' does not fit; write 'build', 'none' or 'refuse'"
+    ):
         start(warehouse, "missing_margin: drop\n")
+
+
+@pytest.mark.parametrize("how", ["inner", "outer"])
+def test_without_one_rows_match_inside_leaves_and_the_run_says_of_how_many_that_matters(
+    warehouse: Path, how: Literal["inner", "outer"], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = start(warehouse, f"{NONE}how: {how}\nsuffixes: ['', _b]\n")
+    frozen = told(folder)
+    assert (frozen.builds_margin, frozen.without_margin) == (False, True)
+    with caplog.at_level(logging.WARNING):
+        report = in_process.publish_match(folder)[0]
+    a, b, made = (Catalog.open(warehouse / "catalogs" / name) for name in ("a", "b", "a_x_b"))
+    names = ["id", "id_b", "separation_arcsec"]
+    found = a.crossmatch(
+        b, radius_arcsec=60, neighbours="all", how=how, suffixes=("", "_b"), missing_margin="none"
+    )
+    order = [("id", "ascending"), ("id_b", "ascending")]
+    assert outcome(warehouse).select(names).sort_by(order).equals(found.select(names).sort_by(order))
+    number = int(found.schema.metadata[b"rows_near_borders"])
+    assert isinstance(report, CrossmatchReport)
+    assert report.rows_near_borders == made.metadata.rows_near_borders == number > 0
+    assert (
+        f"catalog b has no margin of 60 arcsec, and is matched without one: {number} rows of a" in caplog.text
+    )
+    assert "inside each leaf of the latter alone" in made.metadata.description
+    assert made.build_margin(10.0).metadata.rows_near_borders == number
+    whole = a.crossmatch(
+        Catalog.open(warehouse / "catalogs" / "wide"),
+        radius_arcsec=60, neighbours="all", how=how, suffixes=("", "_b"),
+    )  # fmt: skip
+    lacking = {row for row in pairs(whole) - pairs(found) if None not in row}
+    assert 0 < len({row for row, _ in lacking}) <= number
+
+
+def pairs(table: pa.Table) -> set[tuple[int | None, int | None]]:
+    return set(zip(table["id"].to_pylist(), table["id_b"].to_pylist(), strict=True))
+
+
+def test_an_outcome_without_a_margin_is_another_one(warehouse: Path) -> None:
+    in_process.publish_match(start(warehouse, NONE))
+    assert told(start(warehouse, NONE, run_id="again")).unchanged_version == 1
+    folder = start(warehouse, NONE, run_id="built", missing_margin="build")
+    assert told(folder).unchanged_version is None
+    assert told(folder).builds_margin
+    report = in_process.publish_match(folder)[0]
+    assert isinstance(report, CrossmatchReport)
+    assert report.rows_near_borders is None
+    metadata = Catalog.open(warehouse / "catalogs" / "a_x_b").metadata
+    assert metadata.version == 2
+    assert b"rows_near_borders" not in metadata.to_json()
+
+
+def test_a_margin_that_is_there_is_used_in_any_case(warehouse: Path) -> None:
+    folder = start(warehouse, NONE, right="wide")
+    assert not told(folder).without_margin
+    in_process.publish_match(folder)
+    assert Catalog.open(warehouse / "catalogs" / "a_x_b").metadata.rows_near_borders is None
+    assert (
+        told(start(warehouse, BUILD + "neighbours: all\n", right="wide", run_id="b")).unchanged_version == 1
+    )
+
+
+def test_an_anti_match_does_not_do_without(warehouse: Path) -> None:
+    with pytest.raises(SpecError, match="missing_margin: 'none' does not fit 'how: anti'"):
+        start(warehouse, "how: anti\nmissing_margin: none\n")
+    with pytest.raises(SpecError, match="missing_margin: 'none' does not fit 'how: anti'"):
+        start(warehouse, "how: anti\n", missing_margin="none")
+
+
+def test_a_retry_counts_the_same(warehouse: Path) -> None:
+    folder = start(warehouse, NONE)
+    found = [in_process.match(folder, task_rows=rows).rows_near_borders for rows in (100, 1000)]
+    assert found[0] == found[1] != 0
 
 
 def test_what_is_done_about_a_missing_margin_is_no_part_of_the_outcome(warehouse: Path) -> None:

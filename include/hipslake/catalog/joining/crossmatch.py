@@ -4,13 +4,13 @@ For a left row in a pixel that the right side files rows under, every right row 
 pixel or in its margin. So a stretch is cut where those pixels begin and end, and each piece needs the left
 rows in it, one right leaf, and the margin of that leaf; of these, only row groups that come near enough.
 Where the right side has no leaf, its margin holds what lies near the border; where it has not even that,
-no row matches.
+no row matches. Without a margin, rows match inside each leaf alone: see `OpenBorders`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,9 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.join import CatalogJoin
+from hipslake.catalog.joining.open_borders import OpenBorders, check_reach
 from hipslake.catalog.joining.own_partners import OwnPartners
 from hipslake.catalog.joining.right_rows import BesideMargin, NearRows, RightRows
-from hipslake.catalog.joining.sides import Side
+from hipslake.catalog.joining.sides import Side, refuse_self_match
 from hipslake.catalog.joining.stretches import StretchPlan, plan_stretches
 from hipslake.catalog.joining.unmatched import UnmatchedRows, beside
 from hipslake.catalog.metadata import CatalogMetadata
@@ -32,7 +33,14 @@ from hipslake.joins.match_columns import MatchColumns, match_columns
 from hipslake.joins.matching import match_limits, matched, merged
 from hipslake.joins.pair_scores import scoring_function
 from hipslake.joins.tree_alignment import near
-from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, MatchOptions, MotionColumns, check_epoch
+from hipslake.specs.join_specs import (
+    MAX_RADIUS_ARCSEC,
+    MatchOptions,
+    MissingMargin,
+    MotionColumns,
+    check_epoch,
+    check_missing_margin,
+)
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
@@ -62,6 +70,8 @@ class Crossmatch(CatalogJoin):
         match only right rows in it; None: all.
     beside : BesideMargin or None
         The margin of the right side that was made for this match; None: the catalog has one.
+    without_margin : bool
+        Whether only rows match that lie in the same right leaf, as there is no margin.
     """
 
     left: Side
@@ -71,6 +81,7 @@ class Crossmatch(CatalogJoin):
     shift_arcsec: float
     cut: RegionCut | None = None
     beside: BesideMargin | None = None
+    without_margin: bool = False
 
     @classmethod
     def of(
@@ -85,7 +96,7 @@ class Crossmatch(CatalogJoin):
         radius_arcsec: float | None = None,
         region: Region | None = None,
         filters: tuple[Any, Any] = (None, None),
-        needs_margin: bool = True,
+        missing_margin: MissingMargin = "refuse",
         beside: BesideMargin | None = None,
     ) -> Crossmatch:
         """Check that two catalogs can be matched.
@@ -108,9 +119,9 @@ class Crossmatch(CatalogJoin):
         filters : (filter, filter)
             Of the left and of the right side, as `Catalog.read` takes them: rows that do not pass are not
             there for the match. None: all rows are.
-        needs_margin : bool
-            Whether it is an error that the right side has no sufficient margin; else it is to be made before
-            rows are matched.
+        missing_margin : {"build", "none", "refuse"}
+            Where the right side has no sufficient margin: it is to be made before rows are matched, rows are
+            matched without one, or that is an error.
         beside : BesideMargin, optional
             That margin, once it is made.
 
@@ -127,6 +138,7 @@ class Crossmatch(CatalogJoin):
         """
         try:
             check_epoch(options.epoch, motions)
+            check_missing_margin(missing_margin, options.how)
         except ValueError as error:
             raise SpecError(str(error)) from None
         both = (left, right)
@@ -148,7 +160,7 @@ class Crossmatch(CatalogJoin):
             )
             for at in (0, 1)
         )
-        _refuse_self_match(here, there, options)
+        refuse_self_match(here, there, options)
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
         if radius_arcsec is None:
@@ -156,8 +168,11 @@ class Crossmatch(CatalogJoin):
         cut = None if region is None else RegionCut(region, here.position)
         found = cls(here, there, options, radius_arcsec, shift_arcsec, cut, beside)
         _refuse_own_names(found.columns)
-        if needs_margin and beside is None:
-            found.right_rows.margin  # noqa: B018  there is one
+        if beside is None and missing_margin == "none" and not there.has_margin(found.reach_arcsec):
+            check_reach(found.reach_arcsec)
+            return replace(found, without_margin=True)
+        if beside is None and missing_margin != "build":
+            found.right_rows.check()
         return found
 
     @property
@@ -198,6 +213,9 @@ class Crossmatch(CatalogJoin):
         )
         name = self.right.metadata.catalog
         doubt += " Do the filters leave anything?" if filtered else ""
+        doubt += (
+            " Partners in other leaves of it are not found without a margin." if self.without_margin else ""
+        )
         return f"{self.options.how}, {self.options.within}, with {name}: {doubt}"
 
     def stretches(self, most_rows: int) -> StretchPlan:
@@ -215,14 +233,23 @@ class Crossmatch(CatalogJoin):
         inside = None if self.cut is None else self.cut.cover.intervals
         if self.options.how == "inner":
             homes = self.right_rows.homes
-            met = Intervals.union(homes.start, homes.stop)
+            open_borders = self.open_borders
+            met = Intervals.union(homes.start, homes.stop) if open_borders is None else open_borders.reached
             inside = met if inside is None else inside.common(met)
         return inside
 
     @cached_property
     def right_rows(self) -> RightRows:
         """Reads the right rows that come near enough."""
-        return RightRows(self.right, self.reach_arcsec, self.beside)
+        beside = BesideMargin.empty(self.right.storage) if self.without_margin else self.beside
+        return RightRows(self.right, self.reach_arcsec, beside)
+
+    @cached_property
+    def open_borders(self) -> OpenBorders | None:
+        """Counts the left rows that may lack partners; None: there is a margin."""
+        if not self.without_margin:
+            return None
+        return OpenBorders(self.left, self.right, self.reach_arcsec, self.options.one_to_one, self.cut)
 
     def batches(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """The outcome for the left rows in [start, stop), order-29 pixels.
@@ -230,11 +257,12 @@ class Crossmatch(CatalogJoin):
         Ordered by `_healpix_29`, the order of the left side, and nearness. Of an outer match also for the
         right rows there, after the left ones of the same order-29 pixel.
         """
-        rows: pa.Table | None = None
-        for begin, end, home in self._pieces(start, stop):
-            if rows is None:
-                rows, keeps = self._left_rows(start, stop)
-                keys = rows[HEALPIX_COLUMN].to_numpy()
+        pieces = self._pieces(start, stop)
+        if not pieces:
+            return
+        rows, keeps = self._left_rows(start, stop, pieces)
+        keys = rows[HEALPIX_COLUMN].to_numpy()
+        for begin, end, home in pieces:
             first, last = np.searchsorted(keys, [begin, end]).tolist()
             found = self._matched(rows.slice(first, last - first), keeps[first:last], home)
             yield from found if self.options.how != "outer" else merged(found, self._alone(begin, end, home))
@@ -264,7 +292,7 @@ class Crossmatch(CatalogJoin):
         schema = self.schema
         if home < 0 or self.right_rows.homes.leaf[home] < 0:
             return schema.empty_table()
-        rows = self._unmatched.within(begin, end)
+        rows = self._unmatched.within(begin, end, self._only_in(home))
         assert self.options.placed_by is not None
         known = {self.columns.right[name]: rows[name] for name in self.right.columns}
         known |= dict(zip(self.options.placed_by, map(pa.array, self.right.degrees(rows)), strict=True))
@@ -296,14 +324,30 @@ class Crossmatch(CatalogJoin):
             pieces.append((at, stop, -1))
         return [piece for piece in pieces if piece[2] >= 0 or self.options.how != "inner"]
 
-    def _left_rows(self, start: int, stop: int) -> tuple[pa.Table, NDArray[np.bool_]]:
+    def _left_rows(
+        self, start: int, stop: int, pieces: list[tuple[int, int, int]]
+    ) -> tuple[pa.Table, NDArray[np.bool_]]:
         """The left rows in a stretch, and whether each may have its nearest right row."""
         rows = self.left.stretches.read(start, stop)
-        keeps = self._own.within(start, stop, rows.num_rows)
+        if self.without_margin and self.options.one_to_one is not None:
+            keys, keeps = rows[HEALPIX_COLUMN].to_numpy(), np.ones(rows.num_rows, bool)
+            for begin, end, home in pieces:
+                first, last = np.searchsorted(keys, [begin, end]).tolist()
+                if home >= 0:
+                    keeps[first:last] = self._own.within(begin, end, last - first, self._only_in(home))
+        else:
+            keeps = self._own.within(start, stop, rows.num_rows)
         if self.cut is not None:
             inside = self.cut.mask(rows)
             rows, keeps = rows.filter(pa.array(inside)), keeps[inside]
         return rows.combine_chunks(), keeps
+
+    def _only_in(self, home: int) -> Intervals | None:
+        """Where rows lie that may match those in a home, by their own leaves; None: anywhere."""
+        if not self.without_margin:
+            return None
+        homes = self.right_rows.homes
+        return Intervals.union(homes.start[[home]], homes.stop[[home]])
 
     def _near_rows(self, home: int, begin: int, end: int) -> NearRows:
         """The right rows that may match left ones in [begin, end), a part of a home."""
@@ -347,15 +391,3 @@ def _refuse_own_names(columns: MatchColumns) -> None:
 def _width(kind: pa.DataType) -> int:
     """Bytes of a value, about."""
     return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _TEXT_BYTES
-
-
-def _refuse_self_match(left: Side, right: Side, options: MatchOptions) -> None:
-    """A catalog beside itself: rows would match themselves, unless the filters of both sides part them."""
-    if not left.storage.is_same_place(right.storage) or options.min_radius_arcsec > 0.0:
-        return
-    if left.filter is None or right.filter is None or left.filter == right.filter:
-        raise SpecError(
-            f"{left.storage.uri()} is matched with itself, so that every row would find itself; name another "
-            "catalog, give a min_radius_arcsec above 0 to find neighbours, or filter both sides so that they "
-            "have no row in common"
-        )

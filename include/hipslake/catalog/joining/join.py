@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from hipslake.catalog.joining.open_borders import OpenBorders
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_IDENTITY
@@ -74,6 +75,11 @@ class CatalogJoin(ABC):
         most_rows : int
             Rows of a stretch, about; its `rows` say what it costs.
         """
+
+    @property
+    def open_borders(self) -> OpenBorders | None:
+        """Counts the left rows that may lack partners that there are; None: every pair is found."""
+        return None
 
     @abstractmethod
     def batches(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from hipslake.errors import VerificationError
 from hipslake.joins.best_pairs import best_pairs
 from hipslake.joins.matching import match_limits
 from hipslake.specs.join_specs import MatchOptions
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import surroundings
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -43,13 +44,22 @@ class OwnPartners:
     radius_arcsec: float
     reach_arcsec: float
 
-    def within(self, start: int, stop: int, number: int) -> NDArray[np.bool_]:
-        """Which of the left rows in [start, stop), order-29 pixels, keep it: bool[number]."""
+    def within(self, start: int, stop: int, number: int, only: Intervals | None = None) -> NDArray[np.bool_]:
+        """Which of the left rows in [start, stop), order-29 pixels, keep it: bool[number].
+
+        Parameters
+        ----------
+        start, stop, number : int
+        only : Intervals, optional
+            Rows elsewhere are not there for the match; [start, stop) lies inside.
+        """
         which = self.options.one_to_one
         if which is None or not number:
             return np.ones(number, bool)
-        here = self.left.places.inside(surroundings(start, stop, 2.0 * self.reach_arcsec))
-        there = self.right.places.inside(surroundings(start, stop, 3.0 * self.reach_arcsec))
+        around = [surroundings(start, stop, times * self.reach_arcsec) for times in (2.0, 3.0)]
+        if only is not None:
+            around = [each.common(only) for each in around]
+        here, there = self.left.places.inside(around[0]), self.right.places.inside(around[1])
         sides = self.left.positions(here), self.right.positions(there)
         kept = np.zeros(here.num_rows, bool)
         kept[best_pairs(*sides, which, match_limits(self.options, self.radius_arcsec))[0]] = True

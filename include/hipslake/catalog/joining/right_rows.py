@@ -22,7 +22,7 @@ from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_opening import leaf_file, range_of
 from hipslake.catalog.leaf_rows import Wanted
 from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.partitions import curve_sorted, leaf_spans, pixels_in
+from hipslake.catalog.partitions import PARTITION_SCHEMA, curve_sorted, leaf_spans, pixels_in
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError, VerificationError
@@ -207,7 +207,7 @@ class NearRows:
 
 @dataclass(frozen=True)
 class BesideMargin:
-    """A margin that was made for a match alone: no version of the catalog has it.
+    """A margin of a match alone: no version of the catalog has it.
 
     Attributes
     ----------
@@ -219,6 +219,11 @@ class BesideMargin:
 
     storage: Storage
     files: pa.Table
+
+    @classmethod
+    def empty(cls, storage: Storage) -> BesideMargin:
+        """One without rows: every row has its partners in the leaf that it lies in, or none."""
+        return cls(storage, PARTITION_SCHEMA.empty_table())
 
 
 @dataclass(frozen=True)
@@ -249,8 +254,21 @@ class RightRows:
         except ValueError as error:
             raise SpecError(
                 f"the margin of catalog {self.side.metadata.catalog} is filed under other pixels than "
-                f"its leaves ({error}); give another, or have the match build one: 'missing_margin: build'"
+                f"its leaves ({error}); give another, or none and have the match build one: "
+                "'missing_margin: build'"
             ) from None
+
+    def check(self) -> None:
+        """Raise `SpecError` if no margin is wide enough, or the one that is lacks columns."""
+        metadata, margin = self.side.metadata, self.margin
+        held = set(margin.leaf_schema(metadata.schema_of()).names)
+        asked = dict.fromkeys([*self._near.columns, *self.side.filtered])
+        if lacking := [name for name in asked if name in self._held and name not in held]:
+            raise SpecError(
+                f"margin {margin.name} of catalog {metadata.catalog} has no column "
+                f"{', '.join(map(repr, lacking))}; name the 'columns' that are kept without it, or give "
+                "another margin"
+            )
 
     def near(self, home: int, wanted: Wanted | None) -> NearRows:
         """The rows that may match left ones in a home.

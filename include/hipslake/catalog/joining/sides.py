@@ -24,7 +24,7 @@ from hipslake.joins.pair_grid import SkyPositions
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.error_columns import ErrorColumns
-from hipslake.specs.join_specs import MotionColumns
+from hipslake.specs.join_specs import MatchOptions, MotionColumns
 from hipslake.sphere.coordinates import positions
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
@@ -257,7 +257,7 @@ class Side:
             f"(margins of column group {group!r}: {known or 'none'}); add it by "
             f"catalog_margin__{self.metadata.catalog} or Catalog.build_margin({needed}), or write 'margin: "
             f"{{arcsec: [{needed}]}}' into its spec and ingest again; a cross-match of a spec builds one for "
-            "itself with 'missing_margin: build'"
+            "itself with 'missing_margin: build', and does without with 'missing_margin: none'"
         )
 
     @property
@@ -300,6 +300,18 @@ def _check_numbers(side: Side, whole: pa.Schema) -> None:
                     f"catalog {side.metadata.catalog}: column {name!r} of its {what} is {kind}, not a "
                     "number; name another column"
                 )
+
+
+def refuse_self_match(left: Side, right: Side, options: MatchOptions) -> None:
+    """Raise `SpecError` if a catalog stands beside itself, and filters do not keep rows from themselves."""
+    if not left.storage.is_same_place(right.storage) or options.min_radius_arcsec > 0.0:
+        return
+    if left.filter is None or right.filter is None or left.filter == right.filter:
+        raise SpecError(
+            f"{left.storage.uri()} is matched with itself, so that every row would find itself; name another "
+            "catalog, give a min_radius_arcsec above 0 to find neighbours, or filter both sides so that they "
+            "have no row in common"
+        )
 
 
 def largest_shift_in(

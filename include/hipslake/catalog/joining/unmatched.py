@@ -21,6 +21,7 @@ from hipslake.joins.best_pairs import best_pairs
 from hipslake.joins.matching import match, match_limits
 from hipslake.joins.tree_alignment import overlaps
 from hipslake.specs.join_specs import MatchOptions
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import surroundings
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -48,20 +49,32 @@ class UnmatchedRows:
     reach_arcsec: float
     cut: RegionCut | None
 
-    def within(self, start: int, stop: int) -> pa.Table:
-        """Those in [start, stop), order-29 pixels, along the curve, with all columns that the side reads."""
+    def within(self, start: int, stop: int, only: Intervals | None = None) -> pa.Table:
+        """Those in [start, stop), order-29 pixels, along the curve, with all columns that the side reads.
+
+        Parameters
+        ----------
+        start, stop : int
+        only : Intervals, optional
+            Rows elsewhere are not there for the match; [start, stop) lies inside.
+        """
         rows = self.right.stretches.read(start, stop)
-        rows = rows.filter(pa.array(~self._matched(start, stop, rows.num_rows))) if rows.num_rows else rows
+        rows = (
+            rows.filter(pa.array(~self._matched(start, stop, rows.num_rows, only))) if rows.num_rows else rows
+        )
         if self.cut is not None and rows.num_rows:
             rows = self.cut.inside(rows)
         return rows.combine_chunks()
 
-    def _matched(self, start: int, stop: int, number: int) -> np.ndarray:
+    def _matched(self, start: int, stop: int, number: int, only: Intervals | None) -> np.ndarray:
         """Which of the right rows in [start, stop) match, bool[number]."""
-        here = self.left.places.inside(surroundings(start, stop, self.reach_arcsec))
+        around = [surroundings(start, stop, times * self.reach_arcsec) for times in (1.0, 2.0)]
+        if only is not None:
+            around = [each.common(only) for each in around]
+        here = self.left.places.inside(around[0])
         if not here.num_rows:
             return np.zeros(number, bool)
-        there = self.right.places.inside(surroundings(start, stop, 2.0 * self.reach_arcsec))
+        there = self.right.places.inside(around[1])
         taken = np.zeros(there.num_rows, bool)
         sides = self.left.positions(here), self.right.positions(there)
         limits = match_limits(self.options, self.radius_arcsec)

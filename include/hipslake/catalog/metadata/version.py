@@ -75,6 +75,11 @@ class CatalogMetadata(Frozen):
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
+    rows_near_borders: int | None = Field(
+        default=None,
+        ge=0,
+        description="of a cross-match without a margin: left rows that may lack partners in other leaves",
+    )
     adopted: Adopted | None = Field(default=None, description="the catalog of others that the leaves are of")
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
     sha256: str | None = Field(

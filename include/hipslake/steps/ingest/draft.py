@@ -117,6 +117,7 @@ def _drafted(
         indices=indices,
         parent=parent,
         created=run.created,
+        rows_near_borders=written.rows_near_borders,
     )
     check_total(
         metadata,
@@ -203,6 +204,7 @@ def assembled(
     indices: tuple[Index, ...],
     parent: int | None,
     created: datetime,
+    rows_near_borders: int | None = None,
 ) -> CatalogMetadata:
     """The version that an increment makes: by itself, or of another version by taking its key's place.
 
@@ -222,6 +224,8 @@ def assembled(
     parent : int or None
         The newest version, which this one follows; None if it is the first.
     created : datetime
+    rows_near_borders : int, optional
+        Of a match without a margin: left rows that may lack partners.
     """
     spec = run.spec
     increments = with_increment(base, increment, Storage.at(run.catalog_uri))
@@ -248,6 +252,7 @@ def assembled(
         margins=margins,
         indices=indices,
         association=run.association,
+        rows_near_borders=rows_near_borders,
         spec=spec.model_dump(mode="json"),
     )
 

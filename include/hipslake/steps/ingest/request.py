@@ -151,6 +151,7 @@ class WriteReport(Report):
     rejected: dict[str, int] = Field(default_factory=dict)  # reason -> rows
     rejects_path: str | None = None  # folder of the rejected rows, relative to the catalog root
     tasks: int = 0  # reduce tasks
+    rows_near_borders: int | None = None  # of a match without a margin: left rows that may lack partners
 
 
 class IngestedReport(CatalogReport):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.equijoin import Equijoin
@@ -25,7 +27,8 @@ class FrozenCrossmatch(Frozen):
     region: str | None = None  # where left rows are matched; None: everywhere
     shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
     radius_arcsec: float | None = None  # the largest that errors allow two rows; None: the spec says it
-    builds_margin: float | None = None  # arcseconds: of the right side, for this run; None: it has one
+    builds_margin: float | None = None  # arcseconds: of the right side, for this run; None: it is not built
+    without_margin: bool = False  # rows match inside each right leaf alone
 
     def open(self, folder: RunFolder) -> Crossmatch:
         """Open both catalogs; a margin that the run builds has to be there.
@@ -37,7 +40,7 @@ class FrozenCrossmatch(Frozen):
         """
         sides = [open_side(side) for side in (self.left, self.right)]
         left, right = ((side.storage, side.metadata) for side in sides)
-        return Crossmatch.of(
+        match = Crossmatch.of(
             left,
             right,
             self.spec.options,
@@ -47,8 +50,11 @@ class FrozenCrossmatch(Frozen):
             radius_arcsec=self.radius_arcsec,
             region=None if self.region is None else parse_region(self.region),
             filters=(self.spec.left.filters, self.spec.right.filters),
+            missing_margin="none" if self.without_margin else "refuse",
             beside=None if self.builds_margin is None else margin_beside(folder),
         )
+        # A margin that came to it since would let tasks of one run match in different ways.
+        return replace(match, without_margin=self.without_margin)
 
 
 class FrozenEquijoin(Frozen):

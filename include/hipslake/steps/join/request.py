@@ -6,12 +6,12 @@ ordinary steps follow it.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, MissingMargin
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, CatalogRunRequest, WriteRequest
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
@@ -55,7 +55,7 @@ class ResolveCrossmatchRequest(ResolveJoinRequest):
     radius_arcsec: float | None = None  # overrides the spec's
     sigmas: float | None = None  # overrides that of the spec's radius, where errors say it
     region: str | None = None  # only left rows in it are matched
-    missing_margin: Literal["build", "refuse"] | None = None  # overrides the spec's
+    missing_margin: MissingMargin | None = None  # overrides the spec's
 
 
 class ResolveCrossmatchReport(ResolveJoinReport):
@@ -63,6 +63,7 @@ class ResolveCrossmatchReport(ResolveJoinReport):
 
     reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
     builds_margin: bool = False  # as it has none, for this run
+    without_margin: bool = False  # as it has none, rows match inside each of its leaves alone
 
 
 class ResolveEquijoinRequest(ResolveJoinRequest):
@@ -102,6 +103,7 @@ class CrossmatchReport(JoinReport):
     """Rows in and out: the rows of the outcome."""
 
     step: str = CrossmatchRequest.step
+    rows_near_borders: int | None = None  # left rows that may lack partners; None: every pair was found
 
 
 class EquijoinRequest(JoinRequest):

@@ -56,9 +56,9 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             motions=(spec.left.motion, spec.right.motion),
             region=region,
             filters=(spec.left.filters, spec.right.filters),
-            needs_margin=spec.missing_margin == "refuse",
+            missing_margin=spec.missing_margin,
         )
-        builds = not match.right.has_margin(match.reach_arcsec)
+        builds = not match.without_margin and not match.right.has_margin(match.reach_arcsec)
         if builds:
             _check_reach(match.reach_arcsec)
 
@@ -76,13 +76,18 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             shift_arcsec=match.shift_arcsec,
             radius_arcsec=None if spec.radius is None else match.radius_arcsec,
             builds_margin=match.reach_arcsec if builds else None,
+            without_margin=match.without_margin,
         ),
         phases,
         association=_association(spec, match),
         region=told,
+        inputs_text="without a margin" if match.without_margin else "",
     )
     return ResolveCrossmatchReport(
-        **report.model_dump(), reach_arcsec=match.reach_arcsec, builds_margin=builds
+        **report.model_dump(),
+        reach_arcsec=match.reach_arcsec,
+        builds_margin=builds,
+        without_margin=match.without_margin,
     )
 
 
@@ -146,4 +151,5 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     }
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
     where = f", {match.cut.region}" if match.cut is not None else ""
-    return f"{left} {kinds[spec.how]} {right} within {spec.within}{epoch}{where}"
+    apart = ", inside each leaf of the latter alone" if match.without_margin else ""
+    return f"{left} {kinds[spec.how]} {right} within {spec.within}{epoch}{where}{apart}"

@@ -74,6 +74,7 @@ def freeze(
     *,
     association: Association | None = None,
     region: str | None = None,
+    inputs_text: str = "",
 ) -> ResolveJoinReport:
     """Freeze the run, and say what it froze.
 
@@ -93,6 +94,8 @@ def freeze(
         Published with the outcome.
     region : str, optional
         Where left rows are joined; they are joined everywhere if not given.
+    inputs_text : str
+        What else decides the outcome, besides the spec, the region and the versions of both sides.
 
     Raises
     ------
@@ -102,7 +105,8 @@ def freeze(
         If the warehouse cannot take it.
     """
     check_columns(outcome, schema)
-    inputs = _inputs(f"{join.spec.fingerprint_text()} {region}", sides)
+    spec_text = " ".join([join.spec.fingerprint_text(), str(region), *([inputs_text] if inputs_text else [])])
+    inputs = _inputs(spec_text, sides)
     owner = Owner(kind="join", name=outcome.name)
     frozen, unchanged = freeze_derived(request, outcome, owner, inputs, phases, association=association)
     request.folder.write(FROZEN, join)

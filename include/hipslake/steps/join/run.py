@@ -82,6 +82,10 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         log.info("Matching %d rows in %d tasks.", left_rows, len(stretches))
         with phases("match"), engine.progress("match", rows=left_rows, done=task.done):
             found = engine.run(task, tasks=len(stretches), result=MATCHED)
+        lacking = None
+        if match.open_borders is not None:
+            lacking = pc.sum(found["rows_near_borders"]).as_py() or 0
+            log.warning("%s", match.open_borders.told(lacking))
         with phases("plan"):
             rows = plan_outcome(folder, frozen, match, attempt, found)
             state = load_outcome(request.run_uri, attempt, request.target_bytes, engine.cores)
@@ -93,21 +97,25 @@ def run(request: JoinRequest, engine: Engine) -> Any:
             files = engine.run(writing, tasks=state.tasks, result=RESULT_SCHEMA)
         with phases("store"):
             catalog.delete_tree(exchange_root(frozen.write_id))
-            files = _store_written(folder, frozen, rows, files, state.tasks)
-    report_type = EquijoinReport if isinstance(request, EquijoinRequest) else CrossmatchReport
-    return report_type(
-        rows_in=rows,
-        rows_out=rows,
-        bytes=pc.sum(files["bytes"]).as_py(),
-        files=files.num_rows,
-        left_rows=left_rows,
-        leaves=files.num_rows,
-        tasks=len(stretches),
-        seconds=phases.seconds,
-    )
+            files = _store_written(folder, frozen, rows, files, state.tasks, lacking)
+    of_all = {
+        "rows_in": rows,
+        "rows_out": rows,
+        "bytes": pc.sum(files["bytes"]).as_py(),
+        "files": files.num_rows,
+        "left_rows": left_rows,
+        "leaves": files.num_rows,
+        "tasks": len(stretches),
+        "seconds": phases.seconds,
+    }
+    if isinstance(request, EquijoinRequest):
+        return EquijoinReport(**of_all)
+    return CrossmatchReport(**of_all, rows_near_borders=lacking)
 
 
-def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int) -> pa.Table:
+def _store_written(
+    folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int, lacking: int | None
+) -> pa.Table:
     """Leave in the run folder what the write step of an ingest leaves; return the files along the curve."""
     written = pc.sum(files["rows"]).as_py()
     if written != rows:
@@ -129,6 +137,7 @@ def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Ta
         partitions={group: files.num_rows},
         group_bytes={group: size},
         tasks=tasks,
+        rows_near_borders=lacking,
     )
     folder.write(RunFolder.report_path(WriteRequest.step), report)
     return files

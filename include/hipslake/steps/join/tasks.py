@@ -19,8 +19,8 @@ from hipslake.steps.join.match_pieces import Pieces
 from hipslake.steps.join.state import counts_path, load_join, load_outcome, only_group
 from hipslake.steps.run import RunFolder
 
-MATCHED = pa.schema([("task", pa.int64()), ("rows", pa.int64())])
-"""What a task that joins says."""
+MATCHED = pa.schema([("task", pa.int64()), ("rows", pa.int64()), ("rows_near_borders", pa.int64())])
+"""What a task that joins says; the last of left rows, the others of the outcome."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,17 @@ class JoinTask:
         spec, stretches = state.spec, state.stretches
         counts, rows = PixelCounts(max(spec.mapping_order, spec.lowest_order)), 0
         schema = check_columns(spec, state.join.columns.schema)[only_group(spec)]
-        batches = state.join.batches(int(stretches.start[task]), int(stretches.stop[task]))
+        stretch = int(stretches.start[task]), int(stretches.stop[task])
+        batches = state.join.batches(*stretch)
         outcome = _with_icrs(spec, schema, batches)
         for batch in Pieces(state.catalog, self.attempt).write(task, schema, outcome):
             counts.add_rows(keys_of(batch))
             rows += batch.num_rows
         write_parts(RunFolder(self.run_uri).storage, counts_path(self.attempt, task), counts)
         self.done.add(int(stretches.rows[task]))
-        yield pa.record_batch([[task], [rows]], schema=MATCHED)
+        borders = state.join.open_borders
+        lacking = 0 if borders is None else borders.count(*stretch)
+        yield pa.record_batch([[task], [rows], [lacking]], schema=MATCHED)
 
 
 @dataclass(frozen=True)
