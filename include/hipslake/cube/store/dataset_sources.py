@@ -58,7 +58,7 @@ def source_now(dataset: CubeDatasetSpec, warehouse: str) -> SourceNow:
     if dataset.catalog is not None:
         catalog = CatalogReader.open(catalog_place(dataset.catalog, warehouse), dataset.version)
         content = _digest(list(catalog.metadata.increment_writes))
-        source = _source(dataset, "catalog", catalog.uri, content, version=catalog.version)
+        source = _source(dataset, "catalog", catalog.opened_at, content, version=catalog.version)
         return SourceNow(source=source, bytes=catalog.metadata.total_bytes)
     if dataset.table is not None:
         with closing(open_table(dataset.iceberg, warehouse, dataset.table)) as opened_table:
@@ -100,19 +100,22 @@ def opened(
     VersionNotFoundError
         The version was vacuumed, or the snapshot has expired.
     CubeRowsError
-        The files have changed.
+        The files, or a catalog of others, have changed.
     """
     if source.kind == "catalog":
-        return CatalogSource.of(source.uri, source.version, within=within)
+        rows = CatalogSource.of(source.uri, source.version, within=within)
+        if rows.write_id is not None and _digest([rows.write_id]) != source.content:
+            raise _written_anew(source.uri)
+        return rows
     if source.kind == "table":
         assert dataset.table is not None, "the source was looked up for this spec"
         return IcebergRows.of(dataset.iceberg, warehouse, dataset.table, source.snapshot)
-    rows = ParquetRows.at(source.uri)
-    if _listing(rows.files) != source.content:
+    files = ParquetRows.at(source.uri)
+    if _listing(files.files) != source.content:
         raise CubeRowsError(
             f"{source.uri}: the files have changed since the run began; clear the run from its first task"
         )
-    return rows
+    return files
 
 
 def catalog_place(catalog: str, warehouse: str) -> str:
@@ -146,12 +149,15 @@ class CatalogSource:
     pixels : tuple of tuple of Pixel
         Per part; disjoint.
     schema : pyarrow.Schema
+    write_id : str or None
+        Of a catalog of others, which keeps no versions: what it is known again by.
     """
 
     uri: str
     version: int
     pixels: tuple[tuple[Pixel, ...], ...]
     schema: pa.Schema
+    write_id: str | None = None
 
     @classmethod
     def of(
@@ -170,7 +176,9 @@ class CatalogSource:
         order, npix = catalog.metadata.groups[0].leaf_pixels()
         leaves = [Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True)]
         parts = [(leaf,) for leaf in leaves] if within is None else _cut(leaves, *within)
-        return cls(catalog.uri, catalog.version, tuple(parts), catalog.schema.remove_metadata())
+        write_id = catalog.metadata.write_id if catalog.metadata.is_foreign else None
+        schema = catalog.schema.remove_metadata()
+        return cls(catalog.opened_at, catalog.version, tuple(parts), schema, write_id)
 
     @property
     def parts(self) -> int:
@@ -178,7 +186,16 @@ class CatalogSource:
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         catalog = CatalogReader.open(self.uri, self.version)
+        if self.write_id not in (None, catalog.metadata.write_id):
+            raise _written_anew(self.uri)
         yield catalog.read(columns=list(columns), pixels=self.pixels[part])
+
+
+def _written_anew(uri: str) -> CubeRowsError:
+    return CubeRowsError(
+        f"{uri}: this catalog of others was written anew since the run began; clear the run from its first "
+        "task"
+    )
 
 
 def _cut(leaves: list[Pixel], order: int, npix: NDArray[np.int64]) -> list[tuple[Pixel, ...]]:
@@ -258,11 +275,14 @@ def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.
     Returns
     -------
     int64[n] or None
-        Ascending. None: that cannot be told, as the older version is gone, or has other columns.
+        Ascending. None: that cannot be told, as the older version is gone, or has other columns, or as others
+        wrote the leaves, of which no checksum is known.
     """
     try:
         old, new = CatalogReader.open(uri, before), CatalogReader.open(uri, after)
     except (CatalogNotFoundError, VersionNotFoundError):
+        return None
+    if new.metadata.is_foreign:
         return None
     if [each.name for each in old.metadata.groups] != [each.name for each in new.metadata.groups]:
         return None
@@ -271,6 +291,8 @@ def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.
         if mine.to_arrow() != other.to_arrow():
             return None
         left, right = mine.table(old.storage), other.table(new.storage)
+        if pc.any(pc.equal(pa.chunked_array([*left["sha256"].chunks, *right["sha256"].chunks]), "")).as_py():
+            return None
         keys = _keys(left), _keys(right)
         for table, own, others in ((left, *keys), (right, *keys[::-1])):
             found.append(_pixels(table.filter(pc.invert(pc.is_in(own, value_set=others))), order))

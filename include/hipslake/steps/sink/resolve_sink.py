@@ -178,7 +178,7 @@ def _order(frozen: FrozenSink, catalog: CatalogReader, increment: Increment | No
         spec=frozen.spec,
         warehouse=frozen.warehouse,
         rows=VersionRows(
-            uri=catalog.uri,
+            uri=catalog.opened_at,
             version=catalog.version,
             increment=increment.key if increment is not None else None,
             content=content,

@@ -25,7 +25,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.engine.model import Engine
-from hipslake.errors import EmptySourceError, VersionNotFoundError
+from hipslake.errors import ConflictError, EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.predicates.evaluation import truth
 from hipslake.sources import Source, open_source
@@ -39,7 +39,6 @@ from hipslake.tables.fitting import conformed
 from hipslake.tables.marks import SinkMark, same_digest
 from hipslake.tables.protocol import RowWriter, TableState, TableWrite
 from hipslake.tables.sink_order import FileRows, SinkOrder, VersionRows
-from hipslake.versions.log import VersionLog
 
 TASK_BYTES = 64 << 20
 _TASKS_PER_CORE = 5
@@ -96,8 +95,7 @@ def standing_version(order: VersionRows) -> VersionRows:
     CatalogNotFoundError, VersionNotFoundError
         There is none.
     """
-    log = VersionLog(CatalogReader.open(order.uri).storage)
-    others = sorted(set(log.numbers()) - {order.version}, reverse=True)
+    others = sorted(set(CatalogReader.open(order.uri).versions()) - {order.version}, reverse=True)
     for version in (order.version, *others):
         with suppress(VersionNotFoundError):
             catalog = CatalogReader.open(order.uri, version)
@@ -114,6 +112,17 @@ def _holds_rows(catalog: CatalogReader, order: VersionRows) -> bool:
         return same_digest(order.content, content_of(catalog.metadata))
     increment = catalog.metadata.increment(order.increment, catalog.storage)
     return increment is not None and increment.write_id == order.content
+
+
+def _opened(order: VersionRows) -> CatalogReader:
+    """Open the version of an order; `ConflictError` if it is a catalog of others and no longer that one."""
+    catalog = CatalogReader.open(order.uri, order.version)
+    if catalog.metadata.is_foreign and not same_digest(order.content, content_of(catalog.metadata)):
+        raise ConflictError(
+            f"{order.uri}: this catalog of others is not what it was when the run began, as it was written "
+            "anew since; clear the run from its first task"
+        )
+    return catalog
 
 
 @dataclass(frozen=True)
@@ -192,7 +201,7 @@ class _RowsOfCatalog:
 
     @classmethod
     def of(cls, order: VersionRows) -> _RowsOfCatalog:
-        catalog = CatalogReader.open(order.uri, order.version)
+        catalog = _opened(order)
         ordinal, inside = None, None
         if order.increment is not None:
             increment = catalog.metadata.increment(order.increment, catalog.storage)
@@ -214,7 +223,7 @@ class _RowsOfCatalog:
         return cls(schema, len(stretches), order, stretches, ordinal)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        catalog = CatalogReader.open(self.rows.uri, self.rows.version)
+        catalog = _opened(self.rows)
         wanted = list(columns) or [self.schema.names[0]]
         if self.ordinal is not None and ROW_COLUMN not in wanted:
             wanted.append(ROW_COLUMN)
