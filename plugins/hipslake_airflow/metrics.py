@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hipslake.steps.report import Report
 
 STEP = "hipslake.step"
-COUNTED = ("rows_in", "rows_out", "rows_rejected", "bytes", "files")
+COUNTED = ("rows_in", "rows_out", "rows_rejected", "rows_superseded", "bytes", "files")
 """Fields of a report that are added to counters."""
 HELD = ("rows", "bytes", "files", "partitions")
 """What a version holds, as gauges."""

@@ -37,6 +37,7 @@ threshold: 20k rows
 lowest_order: 1
 highest_order: 12
 mapping_order: 8
+newest: {key: [source_id, band], order: mjd}
 layout: hats
 column_groups:
 - {name: main, columns: "*", threshold: 64 MiB}

@@ -55,6 +55,7 @@ def test_a_publish_tells_what_the_step_did_and_what_the_version_holds(
         f"{step}.rows_in": ["3000|c"],
         f"{step}.rows_out": ["3000|c"],
         f"{step}.rows_rejected": ["0|c"],
+        f"{step}.rows_superseded": ["0|c"],
         f"{step}.bytes": [f"{metadata.total_bytes}|c"],
         f"{step}.files": [f"{metadata.groups[0].files}|c"],
         "airflow.hipslake.catalog.stars.rows": ["3000|g"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,21 +11,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.catalog.claimed_pixels import claim_faults, with_claims
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
 from hipslake.catalog.schema import ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN, hats_position
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.joins.key_codes import key_kind
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec, Unmatched
+from hipslake.specs.source_columns import PIXEL_COLUMNS
 from hipslake.sphere.coordinates import REASONS as POSITION_REASONS
 from hipslake.sphere.coordinates import check_positions, positions, to_icrs_degrees
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN, centers29, order29
 
-REASONS = (*POSITION_REASONS, "object id null", "object id unknown")
+REASONS = (
+    *POSITION_REASONS,
+    "object id null",
+    "object id unknown",
+    "_healpix_29 of another position",
+    "Norder, Dir or Npix of another pixel",
+)
 """Why rows are left out, by code; 0 is that they are not."""
 
 NULL_OBJECT, UNKNOWN_OBJECT = len(POSITION_REASONS), len(POSITION_REASONS) + 1
+OTHER_CLAIM = UNKNOWN_OBJECT + 1
+"""The first code of rows that say they lie in another pixel."""
+SUPERSEDED = 255
+"""The code of rows that newer ones take the place of. They are left out, but not bad, and are not kept."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,7 @@ class Placed:
     lon, lat : float64[n]
         The position columns as the source has them, NaN for null.
     reasons : uint8[n] or None
-        Why a row is left out (0: it is not), as a place in `REASONS`. None if none is.
+        Why a row is left out (0: it is not), as a place in `REASONS`, or `SUPERSEDED`. None if none is.
     objects : int64[n] or None
         `_healpix_29` of each row's object, negative where its own position places it. None if that is so of
         all rows.
@@ -47,6 +59,18 @@ class Placed:
     lat: NDArray[np.float64]
     reasons: NDArray[np.uint8] | None
     objects: NDArray[np.int64] | None = None
+
+    @property
+    def bad(self) -> NDArray[np.bool_] | None:
+        """Which rows are left out for a reason, bool[n]; None if none is."""
+        return None if self.reasons is None else (self.reasons != 0) & (self.reasons != SUPERSEDED)
+
+    def without(self, superseded: NDArray[np.bool_]) -> Placed:
+        """The same rows, of which those are left out too that newer ones take the place of, bool[n]."""
+        if not superseded.any():
+            return self
+        reasons = np.zeros(len(superseded), np.uint8) if self.reasons is None else self.reasons
+        return replace(self, reasons=np.where(superseded & (reasons == 0), np.uint8(SUPERSEDED), reasons))
 
     @property
     def unmatched(self) -> int:
@@ -89,7 +113,15 @@ class Placer:
         """The columns of the source that tell a row's place."""
         given, position = self.spec.position_from, self.spec.position
         named = [position.ra, position.dec, *([given.column] if given else [])]
-        return list(dict.fromkeys(named))
+        return list(dict.fromkeys([*named, *(PIXEL_COLUMNS if self._verifies else ())]))
+
+    @property
+    def _verifies(self) -> bool:
+        return self.spec.source.healpix is not None
+
+    def reading(self, schema: pa.Schema) -> pa.Schema:
+        """The schema that rows are to be read with: that of the source, and the pixels that are verified."""
+        return with_claims(schema) if self._verifies else schema
 
     def check(self, schema: pa.Schema) -> None:
         """Hold the ids of a source against the objects'; `SchemaMismatchError` if they are of two kinds."""
@@ -108,7 +140,7 @@ class Placer:
         placed = place(batch, self.spec.position)
         given = self.spec.position_from
         if given is None:
-            return placed
+            return self._verified(batch, placed) if self._verifies else placed
         assert self.objects is not None, "the objects of the run were not gathered"
         found = self.objects.find(batch.column(given.column))
         lost = found < 0
@@ -118,6 +150,17 @@ class Placer:
             standing = np.zeros(len(found), np.uint8) if reasons is None else reasons
             reasons = np.where(lost & (standing == 0), codes, standing)
         return Placed(placed.lon, placed.lat, reasons, found)
+
+    def _verified(self, batch: pa.RecordBatch | pa.Table, placed: Placed) -> Placed:
+        """Leave out the rows that say they lie in another pixel than their position."""
+        found = indexed(placed, self.spec.position)
+        faults = claim_faults(batch, *found)
+        if not faults.any():
+            return placed
+        reasons = np.zeros(len(placed.lon), np.uint8) if placed.reasons is None else placed.reasons.copy()
+        at = np.flatnonzero(faults)
+        reasons[at if found.kept is None else found.kept[at]] = faults[at] + np.uint8(OTHER_CLAIM - 1)
+        return replace(placed, reasons=reasons)
 
 
 def place(batch: pa.RecordBatch | pa.Table, position: PositionSpec) -> Placed:

@@ -29,7 +29,7 @@ def open_source(spec: SourceSpec) -> Source:
         from hipslake.sources.hive_folders import FolderSource
 
         found = FolderSource(found)
-    if spec.columns is not None:
+    if spec.taken is not None:
         from hipslake.sources.shaped_source import ShapedSource
 
         found = ShapedSource(found)

@@ -11,6 +11,7 @@ from hipslake.specs.catalog_spec import CatalogSpec, Layout, PositionSpec
 from hipslake.sphere.angle_columns import is_text
 
 RESERVED = ("_healpix_29", "_row", "Norder", "Npix", "Dir")
+_VERIFIED = "; of HATS files, source: {healpix: verify} holds them against the positions and leaves them out"
 REJECT_COLUMNS = ("_reject_reason", "_reject_file", "_reject_row")
 """What rows without a place on the sky are kept with, where they are quarantined."""
 
@@ -32,6 +33,8 @@ def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
         raise ReservedColumnError(
             f"the source of {spec.name} has columns named {_listed(taken)}; a catalog keeps {_listed(kept)} "
             f"for itself: write source: {{columns: {{drop: [{', '.join(taken)}]}}}}, or rename them there"
+            + _VERIFIED
+            * (RESERVED[0] in taken)
         )
     for role, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
         if name not in schema.names:

@@ -35,8 +35,8 @@ class ShapedSource(SourceOverFiles):
 
     def __init__(self, files: Source) -> None:
         super().__init__(files)
-        assert files.spec.columns is not None, "there is nothing to shape"
-        self._shaping = ColumnShaping(files.spec.columns, files.spec.uri)
+        assert files.spec.taken is not None, "there is nothing to shape"
+        self._shaping = ColumnShaping(files.spec.taken, files.spec.uri)
 
     def peek(self, files: Sequence[SourceFile], numbers: Collection[str] = ()) -> pa.Schema:
         found = self._files.peek(files, self._shaping.numbers(numbers))

@@ -15,6 +15,7 @@ from hipslake.specs.felis_spec import FelisSpec
 from hipslake.specs.hats_spec import FINEST_MAP_ORDER, LIST_DELIMITERS, HatsSpec
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec, margin_name
+from hipslake.specs.newest_spec import NewestSpec
 from hipslake.specs.schedule import Following, check_cron
 from hipslake.specs.shared_uris import check_uris_apart
 from hipslake.specs.source_spec import SourceSpec
@@ -173,7 +174,7 @@ class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
     of_no_outcome = frozenset({"schedule", "compact", "vacuum", "hips", "spark_above_bytes"})
-    counted_if_said = frozenset({"columns", "felis", "hats"})
+    counted_if_said = frozenset({"columns", "felis", "hats", "newest"})
 
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
@@ -194,6 +195,7 @@ class CatalogSpec(NamedSpec):
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
     bad_rows: BadRowsSpec = BadRowsSpec()
+    newest: NewestSpec | None = None  # of the rows of a run with one key, which stays; None: all do
     mode: Mode = Mode.REPLACE
     append: AppendMode = AppendMode.REWRITE
     unchanged: Unchanged = Unchanged.LINK
@@ -258,6 +260,11 @@ class CatalogSpec(NamedSpec):
         given = self.position_from
         if given is None:
             return self
+        if self.source.healpix is not None:
+            raise ValueError(
+                "source.healpix: verify holds pixels against a row's own position, and with position_from "
+                "rows lie where their objects do; leave healpix out, and drop the columns by source.columns"
+            )
         if given.catalog == self.name:
             raise ValueError("position_from.catalog: is this catalog itself; name the one of the objects")
         if given.column in self.co_partitioned:

@@ -10,6 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hipslake.errors import ExpressionError
 from hipslake.specs.base import Column, ColumnNames, Frozen, repeated
 
+PIXEL_COLUMNS = ("_healpix_29", "Norder", "Dir", "Npix")
+"""In which HATS files say where a row lies, and in which file."""
+
 _MOST_DERIVED = 1000
 
 

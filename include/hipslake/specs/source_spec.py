@@ -11,7 +11,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
 from hipslake.specs.mistakes import shown_value
 from hipslake.specs.secrets import secret_in
-from hipslake.specs.source_columns import ArrowTypeText, FolderColumns, SourceColumnsSpec
+from hipslake.specs.source_columns import PIXEL_COLUMNS, ArrowTypeText, FolderColumns, SourceColumnsSpec
 from hipslake.specs.template import fill_template
 
 
@@ -140,6 +140,8 @@ class SourceSpec(Frozen):
     folders: FolderColumns | None = Field(default=None, exclude_if=lambda given: given is None)
     # Which columns are taken, under which names, and what is derived; None: they are as the files have them.
     columns: SourceColumnsSpec | None = Field(default=None, exclude_if=lambda given: given is None)
+    # Of HATS files: hold their pixels against the positions, and leave them out; None: columns like others.
+    healpix: Literal["verify"] | None = Field(default=None, exclude_if=lambda given: given is None)
 
     @model_validator(mode="before")
     @classmethod
@@ -169,6 +171,30 @@ class SourceSpec(Frozen):
         if self.options.format != self.format:
             raise ValueError(f"options are those of {self.options.format}, format is {self.format}")
         return self
+
+    @model_validator(mode="after")
+    def _pixels_are_not_taken(self) -> SourceSpec:
+        columns = self.columns
+        if self.healpix is None or columns is None:
+            return self
+        for key, names in (("select", columns.select or ()), ("drop", columns.drop)):
+            if both := [name for name in PIXEL_COLUMNS if name in names and name not in columns.rename]:
+                raise ValueError(
+                    f"healpix: verify reads {', '.join(both)} and leaves them out of the catalog, so "
+                    f"columns.{key} does not name them; take them out of there"
+                )
+        return self
+
+    @property
+    def taken(self) -> SourceColumnsSpec | None:
+        """What becomes of the columns: as `columns` says, and without those that `healpix` has verified."""
+        if self.healpix is None:
+            return self.columns
+        given = {} if self.columns is None else self.columns.model_dump()
+        if given.get("select") is not None:
+            return self.columns
+        dropped = [name for name in PIXEL_COLUMNS if name not in given.get("rename", {})]
+        return SourceColumnsSpec.model_validate(given | {"drop": [*given.get("drop", ()), *dropped]})
 
     def of_interval(self, start: datetime, end: datetime | None) -> SourceSpec:
         """Return this source with an interval put into its URI; `fill_template` says how.

@@ -82,6 +82,15 @@ class FileRowsSpec(Frozen):
     files: SourceSpec
     columns: tuple[Column, ...] | None = None  # None: all
 
+    @model_validator(mode="after")
+    def _has_no_positions(self) -> FileRowsSpec:
+        if self.files.healpix is not None:
+            raise ValueError(
+                "files.healpix: verify holds pixels against positions, which a table has not; leave it out, "
+                "and drop the columns by files.columns"
+            )
+        return self
+
 
 def _kind_of_rows(given: Any) -> str | None:
     """Choose by the key that only one kind has, so that errors are about that kind alone."""

@@ -105,6 +105,7 @@ class Report(Frozen):
     rows_in: int = 0
     rows_out: int = 0
     rows_rejected: int = 0
+    rows_superseded: int = 0  # by newer rows of the same key
     bytes: int = 0
     files: int = 0
     seconds: dict[str, float] = Field(default_factory=dict)  # wall time per phase
@@ -200,12 +201,13 @@ def check_balance(report: Report) -> None:
     Raises
     ------
     VerificationError
-        If rows in differ from rows out + rejected.
+        If rows in differ from rows out + rejected + superseded.
     """
-    if report.rows_in != report.rows_out + report.rows_rejected:
+    if report.rows_in != report.rows_out + report.rows_rejected + report.rows_superseded:
+        superseded = f", {report.rows_superseded} superseded" if report.rows_superseded else ""
         raise VerificationError(
             f"step {report.step}: {report.rows_in} rows went in, but {report.rows_out} came out and "
-            f"{report.rows_rejected} were rejected; nothing is published. Run the step again; "
+            f"{report.rows_rejected} were rejected{superseded}; nothing is published. Run the step again; "
             "if it happens twice with the same numbers, report it as a bug"
         )
 

@@ -188,10 +188,11 @@ class MarginFindings(Frozen):
 
 
 class ExpectedTotals(Frozen):
-    """The rows that a run read, by its reports; each is either published or rejected."""
+    """The rows that a run read, by its reports; each is published, rejected or superseded."""
 
     rows_read: int
     rows_rejected: int = 0
+    rows_superseded: int = 0
 
 
 class VerificationReport(Frozen):

@@ -124,27 +124,35 @@ def total_problems(
             ("rows", earlier.total_rows, sum(each.rows for each in set_aside)),
             ("rows read", earlier.rows_read, sum(each.sources.rows for each in set_aside)),
             ("rejected rows", earlier.rows_rejected, sum(each.rejects.rows for each in set_aside)),
+            (
+                "superseded rows",
+                earlier.rows_superseded or 0,
+                sum(each.superseded or 0 for each in set_aside),
+            ),
         ):
             if said != found:
                 message = f"metadata.json says {said} {name} of the earlier increments, which have {found}"
                 yield _total(message, earlier.path)
     for increment in increments:
-        if increment.sources.rows != increment.rows + increment.rejects.rows:
+        if increment.sources.rows != increment.rows + increment.left_out:
+            superseded = f", {increment.superseded} superseded" if increment.superseded else ""
             yield _total(
                 f"increment {increment.ordinal}: {increment.sources.rows} rows were read from the sources, "
-                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected"
+                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected{superseded}"
             )
     if expected is None:
         return
-    if expected.rows_read - expected.rows_rejected != metadata.total_rows:
+    left_out = expected.rows_rejected + expected.rows_superseded
+    if expected.rows_read - left_out != metadata.total_rows:
+        superseded = f" ({expected.rows_superseded} superseded)" if expected.rows_superseded else ""
         yield _total(
-            f"the run read {expected.rows_read} rows and rejected {expected.rows_rejected}, "
+            f"the run read {expected.rows_read} rows and rejected {expected.rows_rejected}{superseded}, "
             f"but the catalog says {metadata.total_rows}"
         )
-    if expected.rows_rejected != metadata.rows_rejected:
-        yield _total(
-            f"the run rejected {expected.rows_rejected} rows, the catalog says {metadata.rows_rejected}"
-        )
+    for what in ("rejected", "superseded"):
+        found, said = (getattr(each, f"rows_{what}") for each in (expected, metadata))
+        if found != said:
+            yield _total(f"the run {what} {found} rows, the catalog says {said}")
 
 
 def _total(message: str, path: str = "") -> Problem:

@@ -228,14 +228,14 @@ class Verification:
     def numbered_groups(self) -> tuple[str, ...]:
         """The column groups whose rows can be told apart, and were not shown to be each there once.
 
-        Sums of hashes show it, unless rows were rejected, as nobody knows which numbers those had. To be
-        asked for when `add` was called for every leaf.
+        Sums of hashes show it, unless rows were rejected or superseded, as nobody knows which numbers those
+        had. To be asked for when `add` was called for every leaf.
         """
         names = [group.name for group in self._metadata.groups if group.name in self._tables]
         stored = tuple(name for name in names if self.rules(name).rows.stores_rows)
         if not self._numbers_are_known:
             return ()
-        complete = not self._metadata.rows_rejected and all(
+        complete = not self._metadata.rows_left_out and all(
             not self._groups[name].lost and self._groups[name].digest.rows == self._all_rows
             for name in stored
         )
@@ -302,12 +302,12 @@ class Verification:
 
     @cached_property
     def _row_numbers(self) -> dict[int, int]:
-        """How many row numbers each increment has given, by ordinal: rejected rows have some too."""
-        return {each.ordinal: each.rows + each.rejects.rows for each in self._increments or ()}
+        """How many row numbers each increment has given, by ordinal: what was left out has some too."""
+        return {each.ordinal: each.rows + each.left_out for each in self._increments or ()}
 
     @cached_property
     def _all_rows(self) -> int:
-        """The `rows` of the digest of every row once, where none were rejected."""
+        """The `rows` of the digest of every row once, where none were left out."""
         numbered = (digest_of_range(ordinal, 0, size) for ordinal, size in self._row_numbers.items())
         return sum(numbered) % (1 << 64)
 
@@ -353,7 +353,7 @@ class Verification:
         for other in others:
             if first in whole and other in whole and whole[first].digest != whole[other].digest:
                 yield self._differing(first, other)
-        numbered = not self._metadata.rows_rejected and self.rules(first).rows.stores_rows
+        numbered = not self._metadata.rows_left_out and self.rules(first).rows.stores_rows
         known = numbered and self._numbers_are_known and first in whole and self._compared is None
         if known and whole[first].digest.rows != self._all_rows:
             message = f"group {first!r} does not hold every _row of every increment exactly once"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind, VerificationReport
 from hipslake.catalog.foreign.foreign_leaves import ForeignLeaves, ForeignMargin
@@ -20,15 +19,14 @@ from hipslake.catalog.leaf_form import LeafForm, form_of, given_schema
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import HipslakeError, StorageError, VerificationError
 from hipslake.sphere.coordinates import positions
-from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel, centers29, order29
-from hipslake.sphere.vectors import unit_vectors
+from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
+from hipslake.sphere.stored_pixels import lie_elsewhere
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_tail import parquet_tail
 
 _RESULT = pa.schema([("leaf", pa.int64()), ("finding", pa.string())])
 _ASK = "ask who publishes the catalog, or take a copy that is whole"
 _TASKS_PER_CORE = 4
-_PIXEL_REACH = 4e-9  # radians: no point of an order-29 pixel is so far from its center
 
 NOT_CHECKED = (
     "checksums of leaf files: the catalog names none",
@@ -211,7 +209,7 @@ def _place_problems(
         ra, dec = positions(rows[form.ra], rows[form.dec])
         good = np.isfinite(ra) & (np.abs(dec) <= 90.0)
         differs = ~good
-        differs[good] = _lies_elsewhere(ra[good], dec[good], h29[good])
+        differs[good] = lie_elsewhere(ra[good], dec[good], h29[good])
         if differs.any():
             at = int(np.argmax(differs))
             message = (
@@ -219,20 +217,6 @@ def _place_problems(
                 f"row {at}, with {form.ra} {ra[at]}, {form.dec} {dec[at]} and {h29[at]}"
             )
             yield _problem(ProblemKind.POSITION, path, message)
-
-
-def _lies_elsewhere(
-    ra: NDArray[np.float64], dec: NDArray[np.float64], h29: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Which rows lie in another order-29 pixel, and not on its border, where libraries round differently."""
-    differs = order29(ra, dec) != h29
-    there = np.flatnonzero(differs)
-    valid = (h29[there] >= 0) & (h29[there] < WHOLE_SKY[1])
-    near = there[valid]
-    centers = unit_vectors(*centers29(h29[near]))
-    apart = np.linalg.norm(unit_vectors(ra[near], dec[near]) - centers, axis=1)
-    differs[near] = apart > _PIXEL_REACH
-    return differs
 
 
 def _schema_problems(schema: pa.Schema, form: LeafForm, path: str, stored: pa.Schema) -> Iterator[Problem]:

@@ -84,6 +84,9 @@ class Increment(Frozen):
     fingerprint: str = Field(description="digest of the files, the spec and the library it was made with")
     sources: Sources
     rejects: Rejects = Rejects()
+    superseded: int | None = Field(
+        default=None, ge=1, description="rows that newer ones of the same key took the place of; none: 0"
+    )
     coverage: Sidecar | None = Field(default=None, description="how many of its rows lie in which pixel")
     by_leaf: Literal[True] | None = Field(
         default=None, description="`coverage` lists the leaf files of the version that brought the rows"
@@ -91,6 +94,11 @@ class Increment(Frozen):
     leaves: tuple[Cell, ...] | None = Field(
         default=None, description="in place of `coverage`: the leaves of the version that brought the rows"
     )
+
+    @property
+    def left_out(self) -> int:
+        """Rows of the sources that are not among its own: rejected or superseded."""
+        return self.rejects.rows + (self.superseded or 0)
 
     @model_validator(mode="after")
     def _lies_somewhere(self) -> Increment:
@@ -140,6 +148,7 @@ INCREMENT_SCHEMA = pa.schema(
         "rejects": pa.struct(
             {"rows": pa.int64(), "path": pa.string(), "reasons": pa.map_(pa.string(), pa.int64())}
         ),
+        "superseded": pa.int64(),
         "coverage": _SIDECAR,
         "by_leaf": pa.bool_(),
         "leaves": pa.list_(_LEAF),
@@ -156,6 +165,16 @@ class EarlierIncrements(Sidecar):
     total_rows: int
     rows_read: int = Field(description="from source files")
     rows_rejected: int
+    rows_superseded: int | None = Field(
+        default=None,
+        ge=1,
+        description="by newer ones of the same key; without it, the table says nothing of them",
+    )
+
+    @property
+    def table_schema(self) -> pa.Schema:
+        """Of the sidecar."""
+        return _sidecar_schema(self.rows_superseded)
 
     def read(self, storage: Storage) -> tuple[Increment, ...]:
         """The increments, ascending by ordinal; `storage` is at the catalog's root.
@@ -165,7 +184,7 @@ class EarlierIncrements(Sidecar):
         CatalogFormatError
             The sidecar is damaged, or not the one that metadata.json describes.
         """
-        where, table = storage.uri(self.path), read_sidecar(storage, self, INCREMENT_SCHEMA)
+        where, table = storage.uri(self.path), read_sidecar(storage, self, self.table_schema)
         with damage_as_error(where):
             rows = table.to_pylist(maps_as_pydicts="lossy")
         try:
@@ -191,7 +210,8 @@ def set_aside(increments: Sequence[Increment], storage: Storage, write_id: str) 
     write_id : str
         The write that the sidecar belongs to.
     """
-    table = pa.Table.from_pylist([_row(each) for each in increments], INCREMENT_SCHEMA)
+    superseded = sum(each.superseded or 0 for each in increments) or None
+    table = pa.Table.from_pylist([_row(each) for each in increments], _sidecar_schema(superseded))
     stored = write_sidecar(storage, write_id, "increments", table)
     return EarlierIncrements(
         **stored.model_dump(),
@@ -200,7 +220,15 @@ def set_aside(increments: Sequence[Increment], storage: Storage, write_id: str) 
         total_rows=sum(each.rows for each in increments),
         rows_read=sum(each.sources.rows for each in increments),
         rows_rejected=sum(each.rejects.rows for each in increments),
+        rows_superseded=superseded,
     )
+
+
+def _sidecar_schema(superseded: int | None) -> pa.Schema:
+    """As `INCREMENT_SCHEMA`; without a column of superseded rows where there are none, as older ones are."""
+    if superseded is not None:
+        return INCREMENT_SCHEMA
+    return INCREMENT_SCHEMA.remove(INCREMENT_SCHEMA.get_field_index("superseded"))
 
 
 def _row(increment: Increment) -> dict[str, Any]:

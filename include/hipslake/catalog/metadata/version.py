@@ -216,6 +216,17 @@ class CatalogMetadata(Frozen):
         return earlier + sum(increment.rejects.rows for increment in self.increments)
 
     @property
+    def rows_superseded(self) -> int:
+        """Rows that newer ones of the same key took the place of, of all increments."""
+        earlier = (self.earlier.rows_superseded or 0) if self.earlier else 0
+        return earlier + sum(increment.superseded or 0 for increment in self.increments)
+
+    @property
+    def rows_left_out(self) -> int:
+        """Rows of the sources that the catalog does not hold: rejected or superseded."""
+        return self.rows_rejected + self.rows_superseded
+
+    @property
     def with_files(self) -> tuple[GroupMetadata | Margin, ...]:
         """All that has leaf files: the groups and the margins."""
         return (*self.groups, *self.margins)

@@ -106,6 +106,7 @@ class _Job:
             rows_in=increment.sources.rows,
             rows_out=increment.rows,
             rows_rejected=increment.rejects.rows,
+            rows_superseded=increment.superseded or 0,
             version=metadata.version,
             parent=metadata.parent,
             catalog_uri=self.catalog.uri(),

@@ -25,6 +25,7 @@ from hipslake.sphere.pixels import starts, stops
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.ingest.superseded_rows import load_superseded
 from hipslake.steps.ingest.write_state import WriteState, plans_of_groups
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
@@ -168,6 +169,7 @@ def load_append_state(
         SplitTable.read(storage, RunFolder.SPLITS),
         plans_of_groups(schemas, regions, dict(row_bytes), target_bytes, standing),
         Placer(run.spec, load_object_pixels(folder, run)),
+        load_superseded(folder, run.spec),
         attempt,
         standing,
         PixelTree(out["order"].to_numpy(), out["npix"].to_numpy()),

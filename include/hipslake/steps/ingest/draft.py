@@ -122,7 +122,7 @@ def _drafted(
     check_total(
         metadata,
         f"the write step says {written.rows_out} rows",
-        {"the source less the rejects": increment.sources.rows - increment.rejects.rows},
+        {"the source less what was left out": increment.sources.rows - increment.left_out},
         mend="Start a new run",
     )
     return metadata
@@ -162,7 +162,7 @@ def increment_of(
     run : FrozenRun
     inputs : FrozenInputs
     report : HistogramReport or WriteReport
-        Counts the rows, and those that were rejected.
+        Counts the rows, and those that were left out.
     key : str or None
         Start of the interval that the rows are of; None for the whole.
     end : str or None
@@ -188,6 +188,7 @@ def increment_of(
             _source_rows(folder, inputs), storage=storage, write_id=write_id, max_inline=max_inline
         ),
         rejects=Rejects(rows=report.rows_rejected, path=rejects, reasons=report.rejected),
+        superseded=report.rows_superseded or None,
         coverage=write_sidecar(storage, write_id, "coverage", coverage_table(coverage_of(folder, run.spec))),
     )
 

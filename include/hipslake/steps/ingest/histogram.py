@@ -12,13 +12,15 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.placement import NULL_OBJECT, REASONS, Placer
+from hipslake.catalog.claimed_pixels import check_claims
+from hipslake.catalog.placement import NULL_OBJECT, OTHER_CLAIM, REASONS, Placer
 from hipslake.catalog.schema import as_described, check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import BadRowsError, EmptySourceError
@@ -28,11 +30,13 @@ from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels
 from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitFinding
+from hipslake.steps.ingest.newest_rows import check_newest, find_superseded
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.row_bytes import sampled_row_bytes
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.ingest.superseded_rows import PieceCounts, SupersededRows, store_counts
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
@@ -52,6 +56,8 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         If the files are not what a catalog can be made of.
     BadRowsError
         If more rows have no place on the sky than the spec allows.
+    InputError
+        If rows of a key share their order, where the spec asks for the newest.
     """
     phases = Phases()
     folder, storage = request.folder, request.folder.storage
@@ -72,6 +78,13 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     if spec.position_from is not None:
         with phases("objects"):
             placer = Placer(spec, gather_object_pixels(folder, source, splits, schema, engine))
+
+    def superseded_by(schema: pa.Schema | None) -> SupersededRows | None:
+        if spec.newest is None or schema is None:
+            return None
+        with phases("newest"):
+            return find_superseded(folder, source, splits, schema, placer, engine)
+
     log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
     tasks = splits.runs(engine.cores)
     task = CountTask(
@@ -86,6 +99,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         order=max(spec.mapping_order, spec.lowest_order),
         max_examples=request.max_examples,
         done=engine.counter(),
+        superseded=superseded_by(schema),
     )
     with ThreadPoolExecutor(1) as pool:  # the driver weighs rows while the tasks count them
         weighing = (
@@ -97,6 +111,13 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         schema = as_described(spec, _inferred(source, task, counted), run.felis)
         _check(schema, spec)
         placer.check(schema)
+        if spec.newest is not None:  # types of keys are known now
+            again = superseded_by(schema)
+            task = replace(
+                task, schema=schema, superseded=again, parts=f"{parts}/newest", done=engine.counter()
+            )
+            with phases("count"):
+                counted = _count(engine, task)
     for line in source.shaping_lines(schema):
         log.info("%s", line)
     findings, rejected_in = counted.findings, np.zeros(len(splits), np.int64)
@@ -104,6 +125,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         rejected_in[finding.split] = sum(finding.rejected.values())
     table = SplitTable(splits, counted.rows, rejected_in)
     rows, rejected = int(table.rows.sum()), rejected_by_reason(findings)
+    superseded = sum(finding.superseded for finding in findings)
     if rows == 0:
         return _nothing(folder, schema)
     shown = examples(findings, table, request.max_examples)
@@ -130,8 +152,9 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     return HistogramReport(
         files=len(inputs.files),
         rows_in=rows,
-        rows_out=rows - bad,
+        rows_out=rows - bad - superseded,
         rows_rejected=bad,
+        rows_superseded=superseded,
         bytes=inputs.total_bytes,
         splits=len(splits),
         cells=len(histogram),
@@ -140,15 +163,19 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         rejected=rejected,
         unmatched=sum(finding.unmatched for finding in findings),
         examples=shown,
-        group_bytes={group: int(weight.disk * (rows - bad)) for group, weight in weights.items()},
+        group_bytes={
+            group: int(weight.disk * (rows - bad - superseded)) for group, weight in weights.items()
+        },
         row_bytes=weights,
         seconds=phases.seconds,
     )
 
 
 def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
+    check_claims(spec, schema)
     check_names(schema, spec)
     check_columns(spec, schema)
+    check_newest(spec, schema)
 
 
 def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
@@ -160,6 +187,8 @@ def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
             "rows there"
         )
     none = Histogram.from_counts(run.spec.mapping_order, np.empty(0, np.int64), np.empty(0, np.int64))
+    if run.spec.newest is not None:
+        store_counts(folder, PieceCounts(bounds=(0,), rows={}))
     splits = SplitTable(SplitList.of([]), np.empty(0, np.int64), np.empty(0, np.int64))
     store_histogram(folder.storage, splits, schema or pa.schema([]), none, {})
     return HistogramReport(files=len(inputs.files), bytes=inputs.total_bytes)
@@ -272,11 +301,13 @@ def check_bad_rows(spec: CatalogSpec, *, rows: int, rejected: dict[str, int], sh
     BadRowsError
         With counts by reason and the first examples.
     """
-    ids = {reason: count for reason, count in rejected.items() if reason in REASONS[NULL_OBJECT:]}
+    ids = {reason: count for reason, count in rejected.items() if reason in REASONS[NULL_OBJECT:OTHER_CLAIM]}
     places = {reason: count for reason, count in rejected.items() if reason not in ids}
     policy, given = spec.bad_rows, spec.position_from
     if mend := _broken("bad_rows", "policy", policy.policy, policy.max_fraction, places, rows):
         what = f"have no place on the sky in columns {spec.position.ra}, {spec.position.dec}"
+        if set(places) & set(REASONS[OTHER_CLAIM:]):
+            what += ", or say that they lie in another pixel (source.healpix: verify)"
         raise BadRowsError(_message(spec, rows, places, what, mend, shown))
     if given is not None and (
         mend := _broken("position_from", "unmatched", given.unmatched, given.max_fraction, ids, rows)

@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hipslake.catalog.placement import NULL_OBJECT, Placer, indexed
+from hipslake.catalog.claimed_pixels import claims_text
+from hipslake.catalog.placement import NULL_OBJECT, OTHER_CLAIM, SUPERSEDED, Placer, indexed
 from hipslake.catalog.schema import schema_of_text, schema_text
 from hipslake.engine.model import Counter as RowCounter
 from hipslake.sources import Source, Split
@@ -26,6 +27,7 @@ from hipslake.sphere.pixels import coarsen
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_rows import Chunk, Piece, chunks
+from hipslake.steps.ingest.superseded_rows import SupersededRows
 from hipslake.storage.folder import Storage
 
 RESULT = pa.schema(
@@ -45,7 +47,7 @@ class BadRow(Frozen):
     reason: int  # as `check_positions` codes it
     lon: str  # as text: NaN and infinity have no JSON
     lat: str
-    id: str = ""  # of its object
+    id: str = ""  # of its object, or the pixel that it says it lies in
 
 
 class SplitFinding(Frozen):
@@ -53,6 +55,7 @@ class SplitFinding(Frozen):
 
     split: int  # its place in the list of splits
     rejected: dict[int, int] = Field(default_factory=dict)  # reason code -> rows
+    superseded: int = 0  # rows that newer ones of the same key take the place of
     unmatched: int = 0  # rows with an id of no object, which lie at their own positions
     examples: tuple[BadRow, ...] = ()
     schema_message: str | None = None  # where only the data tell it: see `schema_text`
@@ -88,6 +91,8 @@ class CountTask:
         Rows counted so far.
     crowded : (int, int64[k]) or None
         Order and numbers, ascending, of the only pixels that count. None: all rows.
+    superseded : SupersededRows or None
+        Rows that do not count, since newer ones take their place.
     """
 
     folder: Storage
@@ -102,6 +107,7 @@ class CountTask:
     max_examples: int
     done: RowCounter
     crowded: tuple[int, NDArray[np.int64]] | None = None
+    superseded: SupersededRows | None = None
 
     def part_path(self, task: int) -> str:
         """Where a task leaves its counts, relative to the run folder."""
@@ -120,7 +126,10 @@ class CountTask:
         for schema, splits in groupby(self.splits.between(first, last), self._read_as(found)):
             if schema is None:  # an error, which is raised when the schemas are unified
                 continue
-            for chunk in chunks(self.source, splits, schema, self.placer, self.placer.columns):
+            read = chunks(
+                self.source, splits, schema, self.placer, self.placer.columns, superseded=self.superseded
+            )
+            for chunk in read:
                 found.add(chunk, self.spec, self.max_examples)
                 counts.add_rows(self._counted(indexed(chunk.placed, self.spec.position).h29))
                 self.done.add(chunk.rows.num_rows)
@@ -186,13 +195,15 @@ class _Found:
         """Note the rows of a chunk, and which of them have no place."""
         for piece in chunk.pieces:
             self._rows[piece.split - self._first] += piece.rows
-        reasons, start = chunk.placed.reasons, 0
+        reasons, bad_rows, start = chunk.placed.reasons, chunk.placed.bad, 0
         if unmatched := chunk.placed.unmatched:
             self._change(chunk.pieces[0].split, unmatched=unmatched)
-        if reasons is None:
+        if reasons is None or bad_rows is None:
             return
+        if superseded := int((reasons == SUPERSEDED).sum()):
+            self._change(chunk.pieces[0].split, superseded=superseded)
         for piece in chunk.pieces:
-            bad = start + np.flatnonzero(reasons[start : start + piece.rows])
+            bad = start + np.flatnonzero(bad_rows[start : start + piece.rows])
             start += piece.rows
             if len(bad):
                 codes, rows = np.unique(reasons[bad], return_counts=True)
@@ -219,12 +230,14 @@ class _Found:
         rejected: Mapping[int, int] = MappingProxyType({}),
         examples: tuple[BadRow, ...] | None = None,
         unmatched: int = 0,
+        superseded: int = 0,
     ) -> None:
         before = self._of(split)
         self._findings[split] = before.model_copy(
             update={
                 "rejected": dict(Counter(before.rejected) + Counter(rejected)),
                 "unmatched": before.unmatched + unmatched,
+                "superseded": before.superseded + superseded,
                 "examples": before.examples if examples is None else examples,
             }
         )
@@ -256,5 +269,12 @@ def _shown(chunk: Chunk, column: str, values: NDArray[np.float64], at: int) -> s
 
 
 def _id_of(chunk: Chunk, spec: CatalogSpec, at: int) -> str:
+    reasons = chunk.placed.reasons
+    if reasons is not None and reasons[at] >= OTHER_CLAIM:
+        shown = (
+            _shown(chunk, spec.position.ra, chunk.placed.lon, at),
+            _shown(chunk, spec.position.dec, chunk.placed.lat, at),
+        )
+        return f"{', '.join(shown)} with {claims_text(chunk.rows, at)}"
     assert spec.position_from is not None
     return f"{spec.position_from.column} {chunk.rows.column(spec.position_from.column)[at].as_py()!r}"

@@ -64,6 +64,8 @@ def run(request: PlanRequest) -> PlanReport:
     plan = pa.concat_tables(tables)
     shaping = open_source(folder.run().source).shaping_lines(folder.schema())
     text = _text(spec, per_order, tables) + "".join(f"{line}\n" for line in shaping)
+    if spec.newest is not None:
+        text += f"{spec.newest} stays: {counted.rows_superseded} of {counted.rows_in} rows are superseded\n"
     with phases("store"):
         write_table(folder.storage, RunFolder.PLAN, plan)
         folder.storage.write(RunFolder.PLAN_SUMMARY, text.encode())

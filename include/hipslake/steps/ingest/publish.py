@@ -62,6 +62,7 @@ def run(request: PublishRequest) -> PublishReport:
         rows_in=metadata.rows_read,
         rows_out=metadata.total_rows,
         rows_rejected=metadata.rows_rejected,
+        rows_superseded=metadata.rows_superseded,
         bytes=metadata.total_bytes,
         files=sum(group.files for group in metadata.groups),
         version=metadata.version,

@@ -97,7 +97,7 @@ class HistogramRequest(Request):
 
 
 class HistogramReport(Report):
-    """Rows in: every row of the files. Rows out: those that have a place."""
+    """Rows in: every row of the files. Rows out: those that have a place, and no newer one of their key."""
 
     step: str = HistogramRequest.step
     splits: int = 0

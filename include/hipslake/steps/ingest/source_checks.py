@@ -12,6 +12,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
+from hipslake.catalog.claimed_pixels import check_claims
 from hipslake.catalog.evolution import evolved_schema
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import as_described, check_columns, field_text, keyed_columns
@@ -22,6 +23,7 @@ from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.sphere.position_units import PositionUnit
+from hipslake.steps.ingest.newest_rows import check_newest
 
 MOST_FILES = 64
 """Whose headers are read where nothing is wrong with them."""
@@ -63,10 +65,10 @@ def check_source(
     Raises
     ------
     SchemaMismatchError, ReservedColumnError
-        If a column that the spec names (position, `co_partitioned`, `index`, `position_from`, `columns`,
-        column groups) is missing or of no type for that, a position is of another unit than the spec says,
-        the files do not fit together or to the catalog, or a column has a name that catalogs keep for
-        themselves.
+        If a column that the spec names (position, `co_partitioned`, `index`, `position_from`, `newest`,
+        `columns`, column groups) is missing or of no type for that, a position is of another unit than the
+        spec says, the files do not fit together or to the catalog, pixels are to be verified that the files
+        do not have, or a column has a name that catalogs keep for themselves.
     SpecError
         If the spec was changed in a way that the files of the catalog do not follow.
     CorruptFileError
@@ -104,8 +106,10 @@ def _check(
     is_new: bool,
 ) -> None:
     schema = as_described(spec, as_it_may_be(peeked, spec), felis)
+    check_claims(spec, schema)
     check_names(schema, spec)
     check_columns(spec, schema)
+    check_newest(spec, schema)
     if is_new:  # rows of earlier nights stand where the spec's unit places them
         check_units(spec, schema)
     if standing is not None and standing.total_rows:
@@ -151,6 +155,8 @@ def as_it_may_be(peeked: pa.Schema, spec: CatalogSpec) -> pa.Schema:
     spec : CatalogSpec
     """
     keys = {column for columns in keyed_columns(spec).values() for column in columns}
+    if spec.newest is not None:
+        keys |= {*spec.newest.key, spec.newest.order}
     wanted = dict.fromkeys(keys, ("string",)) | dict.fromkeys((spec.position.ra, spec.position.dec), _NUMBERS)
     fields = []
     for field in peeked:
@@ -160,4 +166,4 @@ def as_it_may_be(peeked: pa.Schema, spec: CatalogSpec) -> pa.Schema:
             fitting = next((name for name in wanted.get(field.name, ()) if name in held), None)
             kind = TYPES[fitting] if fitting else chosen(held)
         fields.append(pa.field(field.name, kind) if held is not None else field)
-    return pa.schema(fields)
+    return pa.schema(fields, peeked.metadata)

@@ -100,18 +100,24 @@ class SplitList:
         _, first = np.unique(self.file_ordinals, return_index=True)
         return int(self.table["size"].to_numpy()[first].sum())
 
-    def runs(self, cores: int) -> tuple[tuple[int, int], ...]:
+    def runs(self, cores: int, task_bytes: int = _TASK_BYTES) -> tuple[tuple[int, int], ...]:
         """Divide the splits among tasks: per task the range that it reads, [first, last).
 
         Some tasks per core, so that all end together and a retry is small; few, since each costs tens of
         milliseconds. They read about as many bytes each, where opening a file counts as a megabyte.
+
+        Parameters
+        ----------
+        cores : int
+        task_bytes : int
+            That a task reads, unless there are more tasks than cores anyway.
         """
         if not len(self):
             return ()
         files = self.file_ordinals
         sizes = self.table["size"].to_numpy() / np.bincount(files)[files]
         upto = np.cumsum(sizes + _OPENING_BYTES)
-        tasks = min(len(self), max(_TASKS_PER_CORE * cores, int(upto[-1] // _TASK_BYTES)))
+        tasks = min(len(self), max(_TASKS_PER_CORE * cores, int(upto[-1] // task_bytes)))
         shares = upto[-1] * np.arange(1, tasks) / tasks
         cuts = np.searchsorted(upto, shares * (1 + 1e-9), side="right")  # as many as a share has room for
         return tuple(pairwise(np.unique([0, *cuts.tolist(), len(self)]).tolist()))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.placement import Placed, Placer
 from hipslake.sources import Source, Split
+from hipslake.steps.ingest.superseded_rows import SplitMasks, SupersededRows
 
 CHUNK_BYTES = 16 << 20  # a chunk that is gathered from small batches has about this size
 
@@ -37,6 +39,7 @@ def chunks(
     placer: Placer,
     columns: list[str] | None = None,
     *,
+    superseded: SupersededRows | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Chunk]:
     """Read consecutive splits in chunks: large ones need no more memory, and small ones share a chunk.
@@ -46,17 +49,21 @@ def chunks(
     splits : iterable of Split
     columns : list of str, optional
         What is read; those that the placer needs must be among them. None: everything.
+    superseded : SupersededRows, optional
+        The rows that are left out, since newer ones take their place.
     chunk_bytes : int
         Batches below this size are gathered up to it; larger ones are chunks of their own, uncopied.
     """
     first = size = 0
     held: list[pa.RecordBatch] = []
     pieces: list[Piece] = []
+    schema = placer.reading(schema)
+    masks = None if superseded is None else superseded.reader()
     for split in splits:
         in_split = 0
         for batch in source.read(split, schema, columns):
             if held and size + batch.nbytes > chunk_bytes:
-                chunk = _chunk(first, held, pieces, placer)
+                chunk = _chunk(first, held, pieces, placer, masks)
                 yield chunk
                 first += chunk.rows.num_rows
                 held, pieces, size = [], [], 0
@@ -65,9 +72,18 @@ def chunks(
             in_split += batch.num_rows
             size += batch.nbytes
     if held:
-        yield _chunk(first, held, pieces, placer)
+        yield _chunk(first, held, pieces, placer, masks)
 
 
-def _chunk(first: int, batches: list[pa.RecordBatch], pieces: list[Piece], placer: Placer) -> Chunk:
+def _chunk(
+    first: int,
+    batches: list[pa.RecordBatch],
+    pieces: list[Piece],
+    placer: Placer,
+    masks: SplitMasks | None,
+) -> Chunk:
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    return Chunk(first, rows, placer.place(rows), tuple(pieces))
+    placed = placer.place(rows)
+    if masks is not None:
+        placed = placed.without(np.concatenate([masks.mask(*piece) for piece in pieces]))
+    return Chunk(first, rows, placed, tuple(pieces))

@@ -91,6 +91,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
         rows_in=counted.rows_in,
         rows_out=counted.rows_out,
         rows_rejected=counted.rows_rejected,
+        rows_superseded=counted.rows_superseded,
         bytes=pc.sum(files["bytes"]).as_py(),
         files=files.num_rows,
         partitions={group: table.num_rows for group, table in per_group.items()},

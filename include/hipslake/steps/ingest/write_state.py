@@ -20,6 +20,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import starts, stops
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.ingest.superseded_rows import SupersededRows, load_superseded
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
@@ -111,6 +112,8 @@ class WriteState:
     plans : tuple of GroupPlan
     placer : Placer
         Tells where each row lies.
+    superseded : SupersededRows or None
+        Rows that are left out, since newer ones take their place.
     """
 
     run: FrozenRun
@@ -121,6 +124,7 @@ class WriteState:
     splits: SplitTable
     plans: tuple[GroupPlan, ...]
     placer: Placer
+    superseded: SupersededRows | None
 
     @property
     def spec(self) -> CatalogSpec:
@@ -169,4 +173,7 @@ def load_write_state(
     plans = plans_of_groups(check_columns(run.spec, schema), plan, dict(row_bytes), target_bytes)
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
     placer = Placer(run.spec, load_object_pixels(folder, run))
-    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, plans, placer)
+    superseded = load_superseded(folder, run.spec)
+    return WriteState(
+        run, run.write_id, 0, open_source(run.source), schema, splits, plans, placer, superseded
+    )

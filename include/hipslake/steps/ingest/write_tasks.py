@@ -94,7 +94,15 @@ def route_splits(state: WriteState, first: int, last: int) -> Iterator[Routed]:
     row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[first])
     # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
     chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
-    for chunk in chunks(state.source, splits, state.schema, state.placer, chunk_bytes=chunk_bytes):
+    read = chunks(
+        state.source,
+        splits,
+        state.schema,
+        state.placer,
+        superseded=state.superseded,
+        chunk_bytes=chunk_bytes,
+    )
+    for chunk in read:
         if chunk.placed.reasons is not None:
             write_rejects(state, chunk)
         keys, groups = in_curve_order(
@@ -262,9 +270,10 @@ class LeafWriter:
 
 def write_rejects(state: WriteState, chunk: Chunk) -> None:
     """Write the bad rows of a chunk: all source columns, then reason, file and row in it (from 1)."""
-    reasons = chunk.placed.reasons
+    reasons, bad_rows = chunk.placed.reasons, chunk.placed.bad
     assert reasons is not None
-    bad = np.flatnonzero(reasons)
+    assert bad_rows is not None
+    bad = np.flatnonzero(bad_rows)
     if not len(bad):
         return
     rows = chunk.rows.take(pa.array(bad))

@@ -46,7 +46,11 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
     scratch = request.folder.storage
     if request.catalog_uri is None:
         counted = request.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-        expected = ExpectedTotals(rows_read=counted.rows_in, rows_rejected=counted.rows_rejected)
+        expected = ExpectedTotals(
+            rows_read=counted.rows_in,
+            rows_rejected=counted.rows_rejected,
+            rows_superseded=counted.rows_superseded,
+        )
         found = verify_catalog(catalog, metadata, engine, expected=expected, scratch=scratch, phases=phases)
     else:
         found = verify_published(
