@@ -93,6 +93,7 @@ left: {catalog: objects}
 right: {catalog: sources}
 "on": {id: object_id}
 nested: {time: ts, name: lightcurve, keep_empty: false}
+gather: true
 threshold: 10 MiB
 """
 CUBE = """\

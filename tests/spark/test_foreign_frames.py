@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -44,3 +44,20 @@ def test_an_equijoin_by_shuffle_finds_all_rows_of_others(spark: SparkSession, tm
     assert sorted(found["id"].to_pylist()) == sorted(published.source["id"].to_pylist())
     with pytest.raises(SpecError, match="give it a session"):
         left.join(right, on="id", shuffle=True)
+
+
+@pytest.mark.parametrize("how", ["inner", "anti"])
+def test_a_gathered_side_gives_what_a_shuffle_does(
+    spark: SparkSession, tmp_path: Path, how: Literal["inner", "anti"]
+) -> None:
+    published = publish(tmp_path, rows=900, threshold="100 rows")
+    left = Catalog.open(variant(published, "unplaced", tmp_path / "left"))
+    right = Catalog.open(variant(published, "folders", tmp_path / "right"))
+    asked: dict[str, Any] = {"columns": ["id", "mag"], "other_columns": ["note"], "other_filters": "mag < 16"}
+    gathered = left.join(right, "id", how, gather=True, spark=spark, **asked)
+    shuffled = left.join(right, "id", how, shuffle=True, spark=spark, **asked)
+    rows = [sorted(str(row.asDict()) for row in frame.collect()) for frame in (gathered, shuffled)]
+    assert rows[0] == rows[1]
+    alone = left.join(right, "id", how, gather=True, **asked)
+    assert sorted(str(row) for row in alone.to_pylist()) == rows[0]
+    assert len(rows[0]) > 100

@@ -157,6 +157,7 @@ class CatalogJoins(CatalogReader):
         other_filters: Any = None,
         suffixes: Sequence[str] | None = None,
         shuffle: bool = False,
+        gather: bool = False,
         spark: Any = None,
     ) -> Any:
         """Join the rows of this catalog with those of another that have the same key.
@@ -181,6 +182,9 @@ class CatalogJoins(CatalogReader):
             Of names that both catalogs have; by default "" and "_<other catalog>".
         shuffle : bool
             Let Spark bring rows together from anywhere, so that every pair is found without any mark.
+        gather : bool
+            Where the marks do not say that equal keys share their pixels, hold all rows of the other catalog
+            in memory, 1 GiB at most: every pair is found, too.
         spark : pyspark.sql.SparkSession, optional
             Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
 
@@ -199,12 +203,14 @@ class CatalogJoins(CatalogReader):
         FilterError
             The text is no filter.
         SpecError
-            Two columns of the outcome would have one name, `on` or `suffixes` are not two, or a shuffle is
-            asked for without a session.
+            Two columns of the outcome would have one name, `on` or `suffixes` are not two, a shuffle is asked
+            for without a session or together with `gather`, or the rows of the other catalog are too many.
         """
         from hipslake.catalog.joining.equijoin import Equijoin
         from hipslake.joins.key_joins import keys_of
 
+        if shuffle and gather:
+            raise SpecError("shuffle and gather are two ways to find the same pairs; give one of them")
         with _vacuums_told(self, other):
             join = Equijoin.of(
                 (self.storage, self.metadata),
@@ -214,6 +220,7 @@ class CatalogJoins(CatalogReader):
                 columns=(columns, other_columns),
                 suffixes=suffixes,
                 shuffle=shuffle,
+                gather=gather,
                 filters=(filters, other_filters),
             )
             if spark is not None:
@@ -236,11 +243,12 @@ class CatalogJoins(CatalogReader):
         filters: Any = None,
         source_filters: Any = None,
         keep_empty: bool = True,
+        gather: bool = False,
         spark: Any = None,
     ) -> Any:
         """Give the objects of this catalog with their sources nested, in the order of time.
 
-        Leaf by leaf, as `join`: the keys have to be co-partitioned.
+        Leaf by leaf, as `join`: the keys have to be co-partitioned, or the sources to be gathered.
 
         Parameters
         ----------
@@ -260,6 +268,8 @@ class CatalogJoins(CatalogReader):
             Which objects, and which sources, as for `read`.
         keep_empty : bool
             Whether objects stay of which no source is left.
+        gather : bool
+            As for `join`: hold all sources in memory.
         spark : pyspark.sql.SparkSession, optional
             Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
 
@@ -286,6 +296,7 @@ class CatalogJoins(CatalogReader):
                 columns=(columns, source_columns),
                 filters=(filters, source_filters),
                 keep_empty=keep_empty,
+                gather=gather,
             )
             if spark is not None:
                 from hipslake.spark.joined_frames import leaf_by_leaf

@@ -121,5 +121,6 @@ def _ways_out(left: CatalogMetadata, key: str, right: CatalogMetadata, column: s
     return (
         f"Two ways out: ingest {right.catalog} with 'position_from: {{catalog: {left.catalog}, "
         f"on: {{{column}: {key}}}}}' (and {left.catalog} with 'co_partitioned: [{key}]'), or give "
-        "shuffle=True, which finds every pair at the cost of a shuffle"
+        "shuffle=True, which finds every pair at the cost of a shuffle. Where the rows of "
+        f"{right.catalog} fit into memory, gather=True ('gather: true' in a spec) finds every pair, too"
     )

@@ -113,11 +113,14 @@ class NestedSpec(Frozen):
 class EquijoinSpec(JoinSpec):
     """One join of two catalogs on a key, and how the outcome is published."""
 
+    of_no_outcome = JoinSpec.of_no_outcome | {"gather"}
+
     type: Literal["equijoin"]
     on: dict[Column, Column]  # {id: object_id}: the key of the left side, and of the right
     how: Literal["inner", "left", "anti"] = "inner"
     suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
     nested: NestedSpec | None = None  # None: pairs of rows side by side
+    gather: bool = False  # hold the right rows in memory, where equal keys may lie in any pixel
 
     @model_validator(mode="after")
     def _fits(self) -> EquijoinSpec:

@@ -1,4 +1,7 @@
-"""The equi-join of two catalogs, leaf by leaf: where equal keys lie in leaves that overlap, nothing moves."""
+"""The equi-join of two catalogs, leaf by leaf: where equal keys lie in leaves that overlap, nothing moves.
+
+Where they may lie anywhere, the right rows can be gathered in memory; the left ones are read leaf by leaf.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.co_partitioning import check_joinable
+from hipslake.catalog.joining.gathered_rows import GatheredRows
 from hipslake.catalog.joining.join import Keyed, KeyedJoin
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.errors import CoPartitionError, SchemaMismatchError, SpecError
 from hipslake.joins.key_joins import JoinKind, equijoin_columns, equijoined, suffixes_of
 from hipslake.joins.match_columns import MatchColumns
 from hipslake.joins.tree_alignment import overlaps
@@ -31,12 +35,15 @@ class Equijoin(KeyedJoin):
     left, right : Keyed
     how : {"inner", "left", "anti"}
     suffixes : (str, str)
+    gathered : GatheredRows or None
+        All right rows, where equal keys may lie in any pixel; None: they lie in leaves that overlap.
     """
 
     left: Keyed
     right: Keyed
     how: JoinKind
     suffixes: tuple[str, str]
+    gathered: GatheredRows | None = None
 
     @classmethod
     def of(
@@ -49,6 +56,7 @@ class Equijoin(KeyedJoin):
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
         suffixes: Sequence[str] | None = None,
         shuffle: bool = False,
+        gather: bool = False,
         filters: tuple[Any, Any] = (None, None),
     ) -> Equijoin:
         """Check that two catalogs can be joined.
@@ -67,6 +75,9 @@ class Equijoin(KeyedJoin):
             Of columns that both sides have; by default "" and "_<right catalog>".
         shuffle : bool
             Whether rows may be brought together from anywhere, so that the marks do not matter.
+        gather : bool
+            Whether, where the marks do not say that equal keys lie in leaves that overlap, all right rows are
+            held in memory.
         filters : (filter, filter)
             Of the left and of the right side, as `Catalog.read` takes them: rows that do not pass are not
             there for the join. None: all rows are.
@@ -80,7 +91,8 @@ class Equijoin(KeyedJoin):
         CoPartitionError
             It is not known that equal keys lie in leaves that overlap.
         SpecError
-            Two columns of the outcome would have one name, or there is no such kind of join.
+            Two columns of the outcome would have one name, there is no such kind of join, or the right rows
+            are too many to be gathered.
         """
         if how not in ("inner", "left", "anti"):
             raise SpecError(f"how: {how!r} is no kind of join; take 'inner', 'left' or 'anti'")
@@ -96,9 +108,16 @@ class Equijoin(KeyedJoin):
                 f"{left[1].catalog}.{on[0]} is {mine.kind} and {right[1].catalog}.{on[1]} is {theirs.kind}; "
                 "ingest one of them in the type of the other"
             )
+        gathered = None
         if not shuffle:
-            check_joinable(left[1], right[1], on)
-        found = cls(mine, theirs, how, suffixes_of(suffixes, right[1].catalog))
+            try:
+                check_joinable(left[1], right[1], on)
+            except CoPartitionError:
+                if not gather:
+                    raise
+                gathered = GatheredRows(theirs)
+                gathered.check()
+        found = cls(mine, theirs, how, suffixes_of(suffixes, right[1].catalog), gathered)
         found.columns  # noqa: B018  two columns of one name
         return found
 
@@ -131,10 +150,14 @@ class Equijoin(KeyedJoin):
     def stretches(self, most_rows: int) -> StretchPlan:
         """Where leaves of both sides meet; for a left or an anti-join also where the right side has no leaf.
 
-        Of each side, a stretch has about `most_rows` rows at most, unless a single row group has more.
+        Of each side, a stretch has about `most_rows` rows at most, unless a single row group has more. Where
+        the right rows are gathered, the stretches are those of the left side.
         """
+        mine = plan_stretches(self.left.storage, self.left.metadata, most_rows)
+        if self.gathered is not None:
+            return mine
         return aligned(
-            plan_stretches(self.left.storage, self.left.metadata, most_rows),
+            mine,
             plan_stretches(self.right.storage, self.right.metadata, most_rows),
             keep_left=self.how != "inner",
         )
@@ -145,8 +168,10 @@ class Equijoin(KeyedJoin):
         return equijoined(left, right, self.on, self.how, self.columns)
 
     def sides(self, start: int, stop: int) -> tuple[pa.Table, pa.Table]:
-        """The rows of both sides in [start, stop) that pass their filters."""
+        """The rows of both sides in [start, stop) that pass their filters; of the right, if gathered, all."""
         left = self._left.read(start, stop)
+        if self.gathered is not None and left.num_rows:
+            return left, self.gathered.table()
         return left, self._right.read(start, stop) if left.num_rows else self._right.schema.empty_table()
 
     @cached_property

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.gathered_rows import GatheredRows
 from hipslake.catalog.joining.join import KeyedJoin
 from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
@@ -56,6 +57,7 @@ class TimeSeries(KeyedJoin):
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
         filters: tuple[Any, Any] = (None, None),
         keep_empty: bool = True,
+        gather: bool = False,
     ) -> TimeSeries:
         """Check that sources can be nested in objects.
 
@@ -72,6 +74,8 @@ class TimeSeries(KeyedJoin):
             where the object is.
         filters : (filter, filter)
             Which objects, and which sources, as `Catalog.read` takes them. None: all.
+        gather : bool
+            As for `Equijoin.of`.
 
         Raises
         ------
@@ -83,14 +87,21 @@ class TimeSeries(KeyedJoin):
         """
         select(sources[1], [time])
         join = Equijoin.of(
-            objects, sources, on, "left", columns=columns, suffixes=("", _NESTED), filters=filters
+            objects,
+            sources,
+            on,
+            "left",
+            columns=columns,
+            suffixes=("", _NESTED),
+            gather=gather,
+            filters=filters,
         )
         right = join.right._replace(also=(time,))
         if columns[1] is None:
             position = sources[1].position
             left_out = {on[1]} | ({position.icrs_ra, position.icrs_dec} if position.placed_by else set())
             right = right._replace(kept=tuple(column for column in right.kept if column not in left_out))
-        join = replace(join, right=right)
+        join = replace(join, right=right, gathered=None if join.gathered is None else GatheredRows(right))
         check_nested_name([*ROW_IDENTITY, *join.left.kept], name)
         _check_time(joined_schema(sources[1]).field(time), sources[1])
         if not right.kept:

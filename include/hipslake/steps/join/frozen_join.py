@@ -95,7 +95,13 @@ def join_of(
     filters = (spec.left.filters, spec.right.filters)
     if spec.nested is None:
         return Equijoin.of(
-            *sides, spec.keys, spec.how, columns=columns, suffixes=spec.suffixes, filters=filters
+            *sides,
+            spec.keys,
+            spec.how,
+            columns=columns,
+            suffixes=spec.suffixes,
+            gather=spec.gather,
+            filters=filters,
         )
     nested = spec.nested
     return TimeSeries.of(
@@ -106,4 +112,5 @@ def join_of(
         columns=columns,
         filters=filters,
         keep_empty=nested.keep_empty,
+        gather=spec.gather,
     )
