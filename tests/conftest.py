@@ -38,7 +38,13 @@ settings.register_profile(
 settings.load_profile("no clock")
 
 # Those of the shell that runs the tests: a test that is about a key has its own.
-for _key in ("HIPSLAKE_RUN_KEY", "HIPSLAKE_SPARK_SECRET", "HIPSLAKE_INPUTS", "HIPSLAKE_OUTPUTS"):
+for _key in (
+    "HIPSLAKE_RUN_KEY",
+    "HIPSLAKE_SPARK_SECRET",
+    "HIPSLAKE_INPUTS",
+    "HIPSLAKE_OUTPUTS",
+    "HIPSLAKE_OTHERS",
+):
     os.environ.pop(_key, None)
 
 

@@ -220,6 +220,9 @@ def test_what_cannot_be_adopted_is_said(ours: Published, tree: Path, tmp_path: P
         text = (tree / name).read_text()
         lines = [line for line in text.splitlines() if not line.startswith("hats_col_ra")]
         (tree / name).write_text("\n".join(lines))
+    with pytest.raises(SpecError, match="holds a password") as caught:
+        adopt({"name": "x", "adopt": {"uri": "https://me:hunter2@host/x"}}, warehouse=tmp_path)
+    assert "hunter2" not in str(caught.value)
     with pytest.raises(SpecError, match="names no columns of positions"):
         adopt(spec_of(tree), warehouse=tmp_path / "w")
     with pytest.raises(SpecError, match="adopt"):

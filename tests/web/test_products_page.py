@@ -9,6 +9,7 @@ import pytest
 
 from tests.web import made_up
 from tests.web.browser import Sky, chromium, find_chromium, watched
+from tests.web.oracle import whole_sky
 
 pytestmark = pytest.mark.system
 
@@ -42,6 +43,20 @@ CUBE = {
 }  # fmt: skip
 
 
+SKY = whole_sky(1)
+SOURCE = {
+    "relation": "read", "uri": "s3://theirs/gaia", "copied": False, "name": "gaia_of_theirs",
+    "builder": "a tool v3", "made": "2026-01-02T03:04:00Z", "state": "foreign-12ab",
+    "looked_at": "2026-11-20T00:00:00Z",
+    "properties": {"hats_nrows": "48", "obs_description": "<b>bold</b>"},
+}  # fmt: skip
+OTHERS = {
+    "catalog_007": {**SOURCE, "relation": "adopted", "copied": True, "properties": {}},
+    "catalog_008": SOURCE,
+}
+"""Catalogs of others: one that was adopted, and one that is read where it lies."""
+
+
 def listed(number: int, **more: Any) -> dict[str, Any]:
     return {
         "name": f"catalog_{number:03}", "description": f"the catalog number {number}",
@@ -64,11 +79,17 @@ def sky() -> Iterator[Sky]:
         "problem": "not published yet",
         "spec_problem": "x.yaml:3: bad",
     }
+    for number, relation in ((7, "adopted"), (8, "read")):
+        catalogs[number]["relation"] = relation
     more = {
         "/api/catalogs": catalogs, "/api/tables": [TABLE], "/api/cubes": [CUBE], "/api/tables/gaia": TABLE,
         "/api/cubes/cube": CUBE, "/api/reports": [],
+        **{
+            f"/api/catalogs/{name}": {**made_up.catalog_answer(name, SKY), "source": source, "created": None}
+            for name, source in OTHERS.items()
+        },
     }  # fmt: skip
-    with made_up.serving({}, more) as address, chromium(executable) as browser:
+    with made_up.serving(dict.fromkeys(OTHERS, SKY), more) as address, chromium(executable) as browser:
         sky = watched(browser)
         sky.page.goto(address)
         yield sky
@@ -119,3 +140,30 @@ def test_tables_and_cubes_have_pages_of_their_own(sky: Sky) -> None:
     text = page.locator("main").inner_text()
     for wanted in ("night", "seed", "phot_g_mean_mag", "Build"):
         assert wanted in text
+
+
+def test_catalogs_of_others_are_marked_and_tell_of_their_source(sky: Sky) -> None:
+    page = sky.page
+    page.goto(page.url.split("#")[0] + "#/")
+    page.locator("#catalogs tbody tr").nth(999).wait_for()
+    page.get_by_label("Find", exact=True).fill("number 7")
+    marks = page.locator("#catalogs tbody tr", has_text="catalog_007").locator(".badge")
+    assert marks.all_inner_texts() == ["adopted"]
+    page.get_by_label("Find", exact=True).fill("number 8")
+    assert page.locator("#catalogs .badge").all_inner_texts() == ["of others"]
+    page.locator("#catalogs a.name", has_text="catalog_008").click()
+    page.locator("h1", has_text="catalog_008").wait_for()
+    assert page.locator(".tabs button").all_inner_texts() == ["Source", "Rows", "Columns", "Open it"]
+    page.locator(".source summary").click()
+    text = page.locator(".source").inner_text()
+    for wanted in ("s3://theirs/gaia", "gaia_of_theirs", "a tool v3", "2026-01-02 03:04 UTC", "foreign-12ab"):
+        assert wanted in text
+    assert "stay there, and are only read" in text
+    assert "<b>bold</b>" in text  # as it is, and no markup
+    assert page.locator("h1 .badge").inner_text() == "of others"
+    assert "Trigger" not in page.locator("header").inner_text()
+    page.goto(page.url.split("#")[0] + "#/catalog_007?tab=source")
+    page.locator("h1", has_text="catalog_007").wait_for()
+    assert page.locator(".tabs button").all_inner_texts()[:3] == ["Versions", "Source", "Rows"]
+    page.locator(".source").wait_for()
+    assert "are copied into the warehouse" in page.locator(".source").inner_text()

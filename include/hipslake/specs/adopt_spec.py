@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from hipslake.specs.base import ColumnNames, Frozen, NamedSpec, repeated
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.schedule import check_cron
+from hipslake.specs.secrets import secret_in
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 
@@ -21,6 +22,16 @@ class AdoptedSource(Frozen):
     uri: str = Field(min_length=1)  # ${VARIABLES} are expanded
     # Whether leaves are copied into the warehouse; else they are read where they lie.
     copy_leaves: bool = Field(default=False, alias="copy")
+
+    @field_validator("uri")
+    @classmethod
+    def _holds_no_secret(cls, uri: str) -> str:
+        if (secret := secret_in(uri)) is not None:
+            raise ValueError(
+                f"holds {secret}, and would stand in the catalog's metadata; credentials come from the "
+                "environment or an Airflow connection (HIPSLAKE_STORAGE_CONN)"
+            )
+        return uri
 
 
 class AdoptSpec(NamedSpec):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from hipslake.catalog.comparing import IncrementSummary
+from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import count_pixels
 from hipslake.specs.base import Frozen
@@ -13,6 +14,7 @@ from hipslake.specs.base import Frozen
 from hipslake_airflow.web.lines import Line
 from hipslake_airflow.web.products import Product
 from hipslake_airflow.web.runs import FailedRun, RunSummary
+from hipslake_airflow.web.source_answer import Relation, SourceAnswer
 
 
 class Listed(Frozen):
@@ -32,6 +34,7 @@ class Listed(Frozen):
     spec_problem: str | None = None  # file, line, key, and what would be right
     nights: int | None = None  # increments, of a catalog that grows
     kind: str = "catalog"  # or join, or cube: what publishes it
+    relation: Relation | None = None  # to a catalog of others: adopted, or read where it lies
 
 
 class ListedProduct(Product):
@@ -83,7 +86,7 @@ class CatalogAnswer(Frozen):
     attribution: str
     version: int
     newest: int
-    created: datetime
+    created: datetime | None  # None: others do not say it
     layout: str
     rows: int
     bytes: int
@@ -100,12 +103,14 @@ class CatalogAnswer(Frozen):
     last_runs: tuple[RunSummary, ...]
     last_failed: FailedRun | None
     spec_problem: str | None
+    source: SourceAnswer | None = None  # the catalog of others that it stands for
 
 
 MOST_INCREMENTS = 50
 
 
 def catalog_answer(
+    name: str,
     uri: str,
     metadata: CatalogMetadata,
     increments: Sequence[Increment],
@@ -115,16 +120,17 @@ def catalog_answer(
     last_runs: tuple[RunSummary, ...],
     last_failed: FailedRun | None,
     spec_problem: str | None,
+    source: SourceAnswer | None,
 ) -> CatalogAnswer:
     """What there is to say of a version; parameters as the fields of the answer."""
     return CatalogAnswer(
-        name=metadata.catalog,
+        name=name,
         uri=uri,
         description=metadata.description,
         attribution=metadata.attribution,
         version=metadata.version,
         newest=newest,
-        created=metadata.created,
+        created=created_at(metadata),
         layout=metadata.layout.value,
         rows=metadata.total_rows,
         bytes=metadata.total_bytes,
@@ -132,19 +138,27 @@ def catalog_answer(
         rows_rejected=metadata.rows_rejected,
         groups=tuple(_group(metadata, at) for at in range(len(metadata.groups))),
         margins=tuple(
-            MarginAnswer.model_validate(margin.model_dump(include=set(MarginAnswer.model_fields)))
+            MarginAnswer.model_validate(
+                {field: getattr(margin, field) for field in MarginAnswer.model_fields}
+            )
             for margin in metadata.margins
         ),
         increments=tuple(map(IncrementSummary.of, increments[::-1][:MOST_INCREMENTS])),
         increments_in_all=len(increments),
         co_partitioned=tuple(mark.column for mark in metadata.co_partitioned),
-        indices=tuple(index.column for index in metadata.indices),
+        indices=metadata.indexed_columns,
         lines=lines,
         dags=dags,
         last_runs=last_runs,
         last_failed=last_failed,
         spec_problem=spec_problem,
+        source=source,
     )
+
+
+def created_at(metadata: CatalogMetadata) -> datetime | None:
+    """When a version was made; None where others do not say it."""
+    return metadata.made if isinstance(metadata, ForeignMetadata) else metadata.created
 
 
 def _group(metadata: CatalogMetadata, at: int) -> GroupAnswer:

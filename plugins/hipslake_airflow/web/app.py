@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -29,14 +31,16 @@ from hipslake_airflow.web.download import add_download
 from hipslake_airflow.web.failures import told
 from hipslake_airflow.web.known_specs import KnownSpecs
 from hipslake_airflow.web.lineage_data import add_lineage
-from hipslake_airflow.web.lines import lines
+from hipslake_airflow.web.lines import Line, lines, lines_of_others
 from hipslake_airflow.web.listing import add_lists, fares_of
+from hipslake_airflow.web.others import OTHERS
 from hipslake_airflow.web.parameters import Name, Number
 from hipslake_airflow.web.product_pages import add_product_pages
 from hipslake_airflow.web.row_data import add_row_data
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
 from hipslake_airflow.web.search_data import add_search
 from hipslake_airflow.web.sky_data import add_sky_data
+from hipslake_airflow.web.source_answer import SourceAnswer, adopted_source, last_look, read_source
 from hipslake_airflow.web.store import AskingDep
 from hipslake_airflow.web.timeline import add_timeline
 
@@ -59,7 +63,7 @@ _MOST_VERSIONS, _MOST_RUNS = 20, 20
 
 
 def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
-    """The app for one warehouse.
+    """The app for one warehouse, and for the catalogs of others that `HIPSLAKE_OTHERS` names.
 
     Parameters
     ----------
@@ -75,8 +79,10 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
         openapi_url=None,
         dependencies=[SEES_PLUGINS],
     )
-    catalogs = CatalogStore(expand(warehouse))
     known = KnownSpecs(specs_folders() if specs is None else [specs])
+    catalogs = CatalogStore(
+        expand(warehouse), os.environ.get(OTHERS, ""), lambda: known.names(CATALOGS, JOINS)
+    )
     app.state.catalogs = catalogs
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
@@ -108,21 +114,27 @@ def _add_catalogs(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> No
         name: Name, reader: ReaderDep, ask: AskingDep, version: Number | None = None
     ) -> CatalogAnswer:
         newest, metadata, increments = await ask(lambda: _described(catalogs, name, version))
-        does, ordered = await run_in_threadpool(_pipelines_of, name, reader)
+        of_others = metadata.is_foreign
+        does, ordered = ({}, []) if of_others else await run_in_threadpool(_pipelines_of, name, reader)
         made_by = {name: queried(pipelines.owners, pipelines.MAKE_CATALOG, name)}
         fares = await fares_of(made_by, reader, ask, catalogs.warehouse)
-        problems = await ask(specs.problems)
-        uri = catalogs.uri(name)
-        return catalog_answer(
-            uri,
-            metadata,
-            increments,
-            newest.version,
-            lines(uri, newest),
-            does,
-            tuple(ordered),
-            fares[name].last_failed,
-            problems.get((CATALOGS, name)) or problems.get((JOINS, name)),
+        problems = {} if of_others else await ask(specs.problems)
+        looked_at = await run_in_threadpool(last_look, does.values(), reader)
+        uri, to_copy, source = await ask(lambda: _placed(catalogs, name, newest, metadata, looked_at))
+        return await ask(
+            lambda: catalog_answer(
+                name,
+                uri,
+                metadata,
+                increments,
+                newest.version,
+                to_copy,
+                does,
+                tuple(ordered),
+                fares[name].last_failed,
+                problems.get((CATALOGS, name)) or problems.get((JOINS, name)),
+                source,
+            )
         )
 
     @app.get("/api/catalogs/{name}/versions", dependencies=readable)
@@ -193,6 +205,22 @@ def _described(
     newest = catalogs.metadata(name)
     metadata = newest if version is None else catalogs.metadata(name, version)
     return newest, metadata, catalogs.increments(name, metadata.version)
+
+
+def _placed(
+    catalogs: CatalogStore,
+    name: str,
+    newest: CatalogMetadata,
+    metadata: CatalogMetadata,
+    looked_at: datetime | None,
+) -> tuple[str, tuple[Line, ...], SourceAnswer | None]:
+    """Where a catalog lies, the lines that open it, and the catalog of others that it stands for."""
+    if catalogs.is_of_others(name):
+        opened = catalogs.others.opened(name)
+        source = read_source(opened)
+        return source.uri, lines_of_others(source.uri, opened.metadata), source
+    uri = catalogs.uri(name)
+    return uri, lines(uri, newest), adopted_source(metadata, looked_at)
 
 
 def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSummary]]:

@@ -1,8 +1,9 @@
-"""The catalogs of a warehouse, opened for the page; what is slow to read is kept."""
+"""The catalogs that the page shows, opened; what is slow to read is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import time
+from collections.abc import Callable, Collection, Hashable
 from typing import Literal, NamedTuple, TypeVar
 
 from hipslake.catalog.catalog_reader import CatalogReader
@@ -16,6 +17,7 @@ from hipslake.catalog.comparing import (
     summarize,
 )
 from hipslake.catalog.density import Density, density, density_of_map, sky_map
+from hipslake.catalog.foreign.foreign_metadata import VERSION
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.pixels import Pixel
@@ -26,6 +28,7 @@ from hipslake.versions.log_files import TOMBSTONE_BYTES, VERSIONS, is_tombstone,
 from pydantic_core import to_json
 
 from hipslake_airflow.web.cache import SizedCache
+from hipslake_airflow.web.others import LOOKED_AT, OtherCatalogs
 
 CACHE_BYTES = 384 << 20
 TILE_CELLS = 4096
@@ -54,29 +57,53 @@ class Stand(NamedTuple):
 
 
 class CatalogStore:
-    """The catalogs of a warehouse.
+    """The catalogs of a warehouse, and those of others that the deployment names.
+
+    Those of others are read as what lies there: they have version 1, and no history.
 
     Parameters
     ----------
     warehouse : str
         Path or URI.
+    others : str
+        As `HIPSLAKE_OTHERS` has it.
+    specs : callable, optional
+        Gives the names that specs of catalogs have.
     """
 
-    def __init__(self, warehouse: str) -> None:
+    def __init__(
+        self, warehouse: str, others: str = "", specs: Callable[[], Collection[str]] = tuple
+    ) -> None:
         self.warehouse = warehouse
+        self._specs = specs
         self._cache = SizedCache(CACHE_BYTES)
+        self.others = OtherCatalogs(others, self._cache)
 
     def names(self) -> list[str]:
         """Names of all folders in which catalogs lie."""
         entries = Storage.at(self.warehouse).list(CATALOGS)
         return [entry.path.rpartition("/")[2] for entry in entries if entry.is_dir]
 
+    def is_of_others(self, name: str) -> bool:
+        """Whether a catalog is read where others have it; a catalog or spec of ours goes first."""
+        if name not in self.others.uris:
+            return False
+
+        def is_ours() -> bool:
+            return name in self._specs() or bool(self._entries(name))
+
+        return not self._cache.get(("ours", name, int(time.monotonic() // LOOKED_AT)), is_ours, lambda _: 1)
+
     def uri(self, name: str) -> str:
-        """The root of a catalog."""
+        """The root of a catalog: what opens it elsewhere."""
+        if self.is_of_others(name):
+            return self.others.opened(name).reader.opened_at
         return catalog_uri(self.warehouse, name)
 
     def numbers(self, name: str) -> list[int]:
-        """Numbers of the versions that can be read, newest first."""
+        """Numbers of the versions that can be read, newest first; none of a catalog of others."""
+        if self.is_of_others(name):
+            return []
         storage = Storage.at(self.uri(name))
         numbers = []
         for entry in storage.list(VERSIONS):
@@ -90,14 +117,17 @@ class CatalogStore:
 
     def newest(self, name: str) -> int:
         """Number of the newest version; `CatalogNotFoundError` where there is none."""
-        entries = Storage.at(self.uri(name)).list(VERSIONS)
-        numbers = [number for entry in entries if (number := version_number(entry.path)) is not None]
+        if self.is_of_others(name):
+            return VERSION
+        numbers = self._entries(name)
         if not numbers:
             raise CatalogNotFoundError(f"{self.uri(name)}: no version of a catalog is published here")
         return max(numbers)
 
     def metadata(self, name: str, version: int | None = None) -> CatalogMetadata:
         """The metadata of a version, by default of the newest."""
+        if self.is_of_others(name):
+            return self.others.opened(name, version).metadata
         stand = self._stand(name, version)
         path = version_path(stand.version)
 
@@ -114,7 +144,7 @@ class CatalogStore:
         stand = self._stand(name, version)
 
         def read() -> tuple[Increment, ...]:
-            return self.metadata(name, stand.version).all_increments(Storage.at(stand.uri))
+            return self.metadata(name, stand.version).all_increments(self.storage(name, stand.version))
 
         return self._cache.get(("increments", stand), read, lambda found: _OF_INCREMENT * len(found))
 
@@ -126,7 +156,7 @@ class CatalogStore:
     def diff(self, name: str, old: int, new: int) -> VersionDiff:
         """How a version differs from another."""
         stands = self._stand(name, old), self._stand(name, new)
-        storage = Storage.at(self.uri(name))
+        storage = self.storage(name, new)
 
         def make() -> VersionDiff:
             return compare(storage, self.metadata(name, old), self.metadata(name, new))
@@ -164,7 +194,7 @@ class CatalogStore:
     def density(self, name: str, version: int, order: int, pixel: Pixel | None) -> Density:
         """Rows per pixel of a version, below a pixel or of the whole sky; see `hipslake.catalog.density`."""
         stand = self._stand(name, version)
-        storage, metadata = Storage.at(stand.uri), self.metadata(name, version)
+        storage, metadata = self.storage(name, version), self.metadata(name, version)
 
         def make() -> Density:
             counted = self._cache.get(
@@ -179,7 +209,13 @@ class CatalogStore:
 
     def reader(self, name: str, version: int | None = None) -> CatalogReader:
         """A version opened for reading, by default the newest."""
+        if self.is_of_others(name):
+            return self.others.opened(name, version).reader
         return CatalogReader(Storage.at(self.uri(name)), self.metadata(name, version))
+
+    def storage(self, name: str, version: int | None = None) -> Storage:
+        """The root of a version's paths, with the catalog of others that it has adopted, if it has one."""
+        return self.reader(name, version).storage
 
     def kept(
         self, key: Hashable, name: str, version: int, make: Callable[[], Value], size: Callable[[Value], int]
@@ -188,7 +224,7 @@ class CatalogStore:
         return self._cache.get((key, self._stand(name, version)), make, size)
 
     def _read_footprint(self, name: str, version: int, layer: Layer) -> Footprint:
-        storage, metadata = Storage.at(self.uri(name)), self.metadata(name, version)
+        storage, metadata = self.storage(name, version), self.metadata(name, version)
         if layer.kind in ("added", "removed"):
             if layer.since is None or layer.name not in {group.name for group in metadata.groups}:
                 raise _no_layer(name, version, layer)
@@ -215,11 +251,19 @@ class CatalogStore:
                     parent = self.metadata(name, metadata.parent)
                 except VersionNotFoundError:  # vacuumed
                     parent = None
-            return summarize(Storage.at(stand.uri), metadata, parent)
+            return summarize(self.storage(name, version), metadata, parent)
 
         return self._cache.get(("summary", stand), make, lambda value: len(value.model_dump_json()))
 
+    def _entries(self, name: str) -> list[int]:
+        """The numbers of all versions in the warehouse, also of those that were vacuumed."""
+        entries = Storage.at(catalog_uri(self.warehouse, name)).list(VERSIONS)
+        return [number for entry in entries if (number := version_number(entry.path)) is not None]
+
     def _stand(self, name: str, version: int | None) -> Stand:
+        if self.is_of_others(name):
+            found = self.others.opened(name, version)
+            return Stand(found.reader.opened_at, VERSION, found.metadata.write_id)
         number = self.newest(name) if version is None else version
         try:
             entry = Storage.at(self.uri(name)).entry(version_path(number))

@@ -68,7 +68,7 @@ def _columns(catalogs: CatalogStore, name: str, version: int | None) -> bytes:
         samples = _samples(catalogs, name, metadata, names)
         exact = all(each.exact for each in samples.values())
         by_footers = {} if exact else _of_footers(catalogs, name, metadata, names)
-        indexed = {index.column for index in metadata.indices}
+        indexed = {*metadata.indexed_columns}
         told = []
         for column, described in columns_told(metadata).items():
             known: dict[str, Any] = {"rows": None, "nulls": None, "min": None, "max": None}
@@ -170,7 +170,7 @@ def _of_footers(
     if sum(group.files for group in metadata.groups) * len(names) > _MOST_CHUNKS:
         return {}
     schema, found = joined_schema(metadata), {}
-    for told in Catalog(catalogs.reader(name, metadata.version).storage, metadata).statistics(names):
+    for told in Catalog(catalogs.storage(name, metadata.version), metadata).statistics(names):
         if told.known:
             kind = value_type(schema.field(told.name).type)
             ends = {end: _end(getattr(told, end), kind) for end in ("min", "max")}

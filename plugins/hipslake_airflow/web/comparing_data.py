@@ -52,8 +52,8 @@ def _compared(
     mine, theirs = _at(here, common), _at(there, common)
     npix = np.flatnonzero((mine > 0) | (theirs > 0))
     return {
-        "left": _side(one),
-        "right": _side(other),
+        "left": _side(sides[0][0], one),
+        "right": _side(sides[1][0], other),
         "order": common,
         "npix": npix.tolist(),
         "left_rows": mine[npix].tolist(),
@@ -68,8 +68,8 @@ def _at(found: Density, order: int) -> NDArray[Any]:
     return found.counts.reshape(12 << 2 * order, -1).sum(axis=1)
 
 
-def _side(metadata: CatalogMetadata) -> dict[str, Any]:
-    return {"name": metadata.catalog, "version": metadata.version, "rows": metadata.total_rows}
+def _side(name: str, metadata: CatalogMetadata) -> dict[str, Any]:
+    return {"name": name, "version": metadata.version, "rows": metadata.total_rows}
 
 
 def _columns(one: CatalogMetadata, other: CatalogMetadata) -> dict[str, Any]:

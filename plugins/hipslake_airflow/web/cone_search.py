@@ -157,7 +157,7 @@ def _identifier(metadata: CatalogMetadata) -> str | None:
     """The column that tells rows apart, as far as the catalog says so; None: their keys do."""
     schema = joined_schema(metadata)
     marked = [each.name for each in schema if (each.metadata or {}).get(b"ucd", b"").decode() == _MAIN_ID]
-    indexed = [index.column for index in metadata.indices]
+    indexed = metadata.indexed_columns
     named = [each.name for word in _IDENTIFIERS for each in schema if each.name.casefold() == word]
     for column in [*marked, *indexed, *named]:
         kind = schema.field(column).type

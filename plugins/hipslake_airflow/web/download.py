@@ -65,8 +65,9 @@ def add_download(app: FastAPI, catalogs: CatalogStore) -> None:
                 "filters": filters or None,
                 "format": format.value,
             }
-            dag = await run_in_threadpool(_export_dag, name, reader)
-            return _refused(error, dag, conf)
+            of_others = await ask(lambda: catalogs.is_of_others(name))  # which no DAG exports
+            dag = None if of_others else await run_in_threadpool(_export_dag, name, reader)
+            return _refused(error, dag, conf, of_others=of_others)
 
 
 def _file(
@@ -116,11 +117,11 @@ def _export_dag(name: str, reader: Reader) -> str | None:
     return found if found is not None and reader.may_read(found) else None
 
 
-def _refused(error: TooMuchError, dag: str | None, conf: dict[str, Any]) -> Response:
+def _refused(error: TooMuchError, dag: str | None, conf: dict[str, Any], *, of_others: bool) -> Response:
+    otherwise = "read them by Catalog.open" if of_others else f"export them by {pipelines.EXPORT}"
     told = {
         "detail": f"about {error.estimate:,} rows: more than the {MOST_DOWNLOADED:,} rows or "
-        f"{MOST_DOWNLOADED_BYTES >> 20} MiB that are given at once; choose fewer, or export them by "
-        f"{pipelines.EXPORT}",
+        f"{MOST_DOWNLOADED_BYTES >> 20} MiB that are given at once; choose fewer, or {otherwise}",
         "rows_bound": MOST_DOWNLOADED,
         "bytes_bound": MOST_DOWNLOADED_BYTES,
         "estimate": error.estimate,

@@ -39,6 +39,8 @@ def light_curves(metadata: CatalogMetadata, specs: KnownSpecs) -> list[LightCurv
         if columns is not None:
             first = nested_time(metadata, specs, field.name)
             found.append(LightCurve(kind="nested", column=field.name, **roles_of(columns, first)))
+    if metadata.is_foreign:  # no spec of ours speaks of it, though it may be called like one of ours
+        return found
     for spec in specs.folder().loaded(CatalogSpec):
         placed = spec.position_from
         if placed is not None and placed.catalog == metadata.catalog:
@@ -49,6 +51,8 @@ def light_curves(metadata: CatalogMetadata, specs: KnownSpecs) -> list[LightCurv
 
 def nested_time(metadata: CatalogMetadata, specs: KnownSpecs, column: str) -> str | None:
     """The time that the spec of a join says that nested sources are sorted by; None where none does."""
+    if metadata.is_foreign:
+        return None
     spec = specs.join(metadata.catalog)
     if isinstance(spec, EquijoinSpec) and spec.nested is not None and spec.nested.name == column:
         return spec.nested.time

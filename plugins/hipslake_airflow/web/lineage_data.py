@@ -24,6 +24,7 @@ from hipslake_airflow.web.known_specs import KnownSpecs
 from hipslake_airflow.web.parameters import NAME_PATTERN
 from hipslake_airflow.web.row_data import json_response
 from hipslake_airflow.web.shown import shown
+from hipslake_airflow.web.source_answer import shown_address
 from hipslake_airflow.web.store import AskingDep
 
 Kind = Literal["source", "catalog", "table", "cube"]
@@ -162,7 +163,7 @@ def add_lineage(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None
             {
                 "nodes": [node.model_dump() for node in shown_nodes],
                 "edges": [
-                    {"from": edge.origin, "to": edge.target, "what": edge.what}
+                    {"from": _shown_node(edge.origin), "to": edge.target, "what": edge.what}
                     for edge in kept
                     if edge.origin in known or edge.origin in sources
                 ],
@@ -210,8 +211,13 @@ def _nodes(names: list[str], there: set[str], problems: dict[str, str], reader: 
 
 
 def _source(node: str) -> LineageNode:
-    uri = node.removeprefix("source:")
-    return LineageNode(id=node, kind="source", name=uri, title=uri.rpartition("/")[2] or uri)
+    uri = shown_address(node.removeprefix("source:"))
+    return LineageNode(id=_shown_node(node), kind="source", name=uri, title=uri.rpartition("/")[2] or uri)
+
+
+def _shown_node(node: str) -> str:
+    """The id of a node as answers have it: that of a source holds its address."""
+    return shown_address(node) if node.startswith("source:") else node
 
 
 def _catalog(given: str) -> str:

@@ -5,27 +5,34 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import CatalogNotFoundError, HipslakeError
 from hipslake.specs.spec_folder import CATALOGS, CUBES, JOINS, TABLES
 from sqlalchemy.orm import Session
 
 from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import Reader, ReaderDep, queried
-from hipslake_airflow.web.answers import Listed, ListedProduct
+from hipslake_airflow.web.answers import Listed, ListedProduct, created_at
 from hipslake_airflow.web.catalog_store import CatalogStore
 from hipslake_airflow.web.known_specs import KnownSpecs
+from hipslake_airflow.web.others import OTHERS
 from hipslake_airflow.web.products import Product, cubes, tables
 from hipslake_airflow.web.runs import FailedRun, RunSummary, error_of, failed_tasks, last_failed, last_runs
 from hipslake_airflow.web.shown import shown
+from hipslake_airflow.web.source_answer import relation_of
 from hipslake_airflow.web.store import Asking, AskingDep
 
 _THREADS = 8  # that read metadata for one list
 _MOST_ERRORS = 30  # whose reports are read for one list: the newest ones
+_TWICE = (
+    f"{OTHERS} gives a catalog of others this name, too, and that one is not shown; give it one that no "
+    "catalog and no spec has"
+)
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -51,16 +58,24 @@ def add_lists(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None:
     @app.get("/api/catalogs")
     async def list_catalogs(reader: ReaderDep, ask: AskingDep) -> list[Listed]:
         folders, problems = await ask(lambda: (_folders(catalogs, specs), specs.problems()))
-        made_by = await run_in_threadpool(_readable, sorted(folders), pipelines.MAKE_CATALOG, reader)
+        names = sorted({*folders, *catalogs.others.uris, *([OTHERS] if catalogs.others.problem else [])})
+        made_by = await run_in_threadpool(_readable, names, pipelines.MAKE_CATALOG, reader)
         fares = await fares_of(made_by, reader, ask, catalogs.warehouse)
         wrong = {
             name: text for kind in (JOINS, CATALOGS) for (of, name), text in problems.items() if of == kind
         }
 
         def listed(name: str) -> Listed:
-            return _listed(catalogs, folders[name], fares[name], wrong.get(name))
+            if name not in folders:
+                return _listed_of_others(catalogs, name)
+            found = _listed(catalogs, folders[name], fares[name], wrong.get(name))
+            if name not in catalogs.others.uris:
+                return found
+            told = f"{found.problem}; {_TWICE}" if found.problem else _TWICE
+            return found.model_copy(update={"problem": told})
 
-        return await ask(lambda: side_by_side(listed, list(made_by)))
+        # Those of others come last: each lies with a store of its own, which may not answer.
+        return await ask(lambda: side_by_side(listed, sorted(made_by, key=lambda name: name not in folders)))
 
     @app.get("/api/tables")
     async def list_tables(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
@@ -173,19 +188,33 @@ def _listed(catalogs: CatalogStore, folder: str, fare: Fare, spec_problem: str |
     except (HipslakeError, OSError, ValueError) as error:
         return blank.model_copy(update={"problem": shown(f"{type(error).__name__}: {error}")})
     own = next((owner.kind for owner in metadata.owners), "catalog")
-    return blank.model_copy(
-        update={
-            "description": metadata.description,
-            "version": metadata.version,
-            "rows": metadata.total_rows,
-            "bytes": metadata.total_bytes,
-            "partitions": sum(group.leaves for group in metadata.groups),
-            "layout": metadata.layout.value,
-            "created": metadata.created,
-            "nights": _nights(metadata.increment_writes, metadata.increments[-1].key),
-            "kind": own,
-        }
-    )
+    nights = _nights(metadata.increment_writes, metadata.increments[-1].key)
+    return blank.model_copy(update={**_facts(metadata), "nights": nights, "kind": own})
+
+
+def _listed_of_others(catalogs: CatalogStore, name: str) -> Listed:
+    """An entry of the list for a catalog of others; where it cannot be read, the problem."""
+    if name not in catalogs.others.uris:
+        return Listed(name=name, problem=catalogs.others.problem)
+    blank = Listed(name=name, relation="read")
+    try:
+        return blank.model_copy(update=_facts(catalogs.others.listed(name).metadata))
+    except (HipslakeError, OSError, ValueError) as error:
+        return blank.model_copy(update={"problem": shown(f"{type(error).__name__}: {error}")})
+
+
+def _facts(metadata: CatalogMetadata) -> dict[str, Any]:
+    """What the list says of a version."""
+    return {
+        "description": metadata.description,
+        "version": metadata.version,
+        "rows": metadata.total_rows,
+        "bytes": metadata.total_bytes,
+        "partitions": sum(group.leaves for group in metadata.groups),
+        "layout": metadata.layout.value,
+        "created": created_at(metadata),
+        "relation": relation_of(metadata),
+    }
 
 
 def _nights(writes: Sequence[str], key: str | None) -> int | None:

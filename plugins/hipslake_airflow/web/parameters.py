@@ -9,7 +9,8 @@ from hipslake.sphere.pixels import MAX_ORDER
 from pydantic import StringConstraints
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_\-]*$"
-Name = Annotated[str, Path(pattern=NAME_PATTERN, max_length=120)]
+MOST_OF_A_NAME = 120
+Name = Annotated[str, Path(pattern=NAME_PATTERN, max_length=MOST_OF_A_NAME)]
 Number = Annotated[int, Query(ge=1, lt=1 << 31)]
 PixelOrder = Annotated[int, Path(ge=0, le=MAX_ORDER)]
 PixelNumber = Annotated[int, Path(ge=0, lt=12 << 2 * MAX_ORDER)]

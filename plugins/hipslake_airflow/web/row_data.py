@@ -17,7 +17,6 @@ from hipslake.catalog.selection import joined_schema
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.sphere.regions import Region, parse_region
-from hipslake.storage.folder import Storage
 from hipslake.storage.timeouts import deadline
 from pydantic_core import to_json
 
@@ -97,7 +96,7 @@ def read_rows(
     leaves = catalogs.footprint(name, metadata.version, Layer("group", metadata.groups[0].name))
     columns = columns or flat_columns(metadata)
     found = bounded_rows(
-        Storage.at(catalogs.uri(name)),
+        catalogs.storage(name, metadata.version),
         metadata,
         leaves,
         choice,

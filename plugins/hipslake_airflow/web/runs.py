@@ -16,7 +16,7 @@ from hipslake.steps.ingest.resolve import resolve_window
 from hipslake.steps.run import Window, run_uri
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from hipslake_airflow.web.pipelines import in_chunks
@@ -172,9 +172,22 @@ def error_of(warehouse: str, dag_id: str, run_id: str, tasks: Sequence[str]) -> 
 
 def last_runs(dag_ids: Iterable[str], session: Session) -> dict[str, RunSummary]:
     """The last run of each DAG that has any, by id."""
+    return _newest_runs(dag_ids, session)
+
+
+def last_good_runs(dag_ids: Iterable[str], session: Session) -> dict[str, RunSummary]:
+    """The last run of each DAG that went well, by id."""
+    return _newest_runs(dag_ids, session, DagRun.state == DagRunState.SUCCESS)
+
+
+def _newest_runs(
+    dag_ids: Iterable[str], session: Session, *conditions: ColumnElement[bool]
+) -> dict[str, RunSummary]:
     found: dict[str, RunSummary] = {}
     for some in in_chunks(tuple(dag_ids)):
-        newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(some)).group_by(DagRun.dag_id)
+        newest = (
+            select(func.max(DagRun.id)).where(DagRun.dag_id.in_(some), *conditions).group_by(DagRun.dag_id)
+        )
         runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest)))
         found |= {run.dag_id: RunSummary.of(run) for run in runs}
     return found

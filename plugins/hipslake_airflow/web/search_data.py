@@ -13,11 +13,10 @@ from hipslake.catalog.bounded_rows import RowChoice
 from hipslake.catalog.finding import find_values
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.selection import joined_schema, select
-from hipslake.errors import RegionError
+from hipslake.errors import IndexMissingError, RegionError
 from hipslake.predicates.predicate_tree import InArray
 from hipslake.sphere.position_text import POSITION_FORMS, parse_position
 from hipslake.sphere.regions import Region, parse_region
-from hipslake.storage.folder import Storage
 
 from hipslake_airflow.web.access import MAY_READ_CATALOG
 from hipslake_airflow.web.catalog_store import CatalogStore
@@ -58,12 +57,17 @@ def _found(catalogs: CatalogStore, name: str, version: int | None, text: str) ->
 
 def _by_value(catalogs: CatalogStore, metadata: CatalogMetadata, name: str, text: str) -> dict[str, Any]:
     """The rows with a value of an indexed column, named or not."""
-    indexed = [index.column for index in metadata.indices]
+    indexed = list(metadata.indexed_columns)
     value = text.strip()
     named, sign, rest = (part.strip() for part in text.partition("="))
     if sign and rest and len(named.split()) == 1:
         column, value = named.strip('"`'), rest.strip("'\"")
         select(metadata, [column])
+        if metadata.is_foreign and column not in indexed:  # all of its leaves would be looked through
+            raise IndexMissingError(
+                f"column {column!r} of catalog {name} has no index (indexed: "
+                f"{', '.join(indexed) or 'none'}); give a region, and a filter on the column"
+            )
         indexed = [column]
     places: list[dict[str, Any]] = []
     truncated, tried = False, []
@@ -90,7 +94,7 @@ def _by_value(catalogs: CatalogStore, metadata: CatalogMetadata, name: str, text
 def _rows_with(
     catalogs: CatalogStore, metadata: CatalogMetadata, name: str, column: str, value: Any
 ) -> tuple[list[dict[str, Any]], bool]:
-    where, wanted = find_values(Storage.at(catalogs.uri(name)), metadata, column, value)
+    where, wanted = find_values(catalogs.storage(name, metadata.version), metadata, column, value)
     if not len(where) or not len(wanted):
         return [], False
     _, rows = read_rows(

@@ -104,6 +104,20 @@ class ForeignMetadata(CatalogMetadata):
         return self._collection.indices
 
     @property
+    def indexed_columns(self) -> tuple[str, ...]:
+        return tuple(self.indices_of_others)
+
+    @property
+    def made(self) -> datetime | None:
+        """When it was written, as it says; None where it does not."""
+        return None if self.created == _UNKNOWN else self.created
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its rows lie on the sky where its leaves do, and have positions."""
+        return self.lies_in_leaves and bool(self.position.ra) and self.leaves.form.healpix != "none"
+
+    @property
     def leaves(self) -> ForeignLeaves:
         """The leaves of the primary tree."""
         group = self.groups[0]

@@ -115,6 +115,11 @@ class CatalogMetadata(Frozen):
         return True
 
     @property
+    def indexed_columns(self) -> tuple[str, ...]:
+        """The columns that have an index."""
+        return tuple(index.column for index in self.indices)
+
+    @property
     def mounts(self) -> tuple[tuple[str, str], ...]:
         """What is to be mounted at the catalog's root before leaves are read: see `Storage.mounting`."""
         adopted = self.adopted

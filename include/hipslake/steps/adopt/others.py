@@ -45,8 +45,7 @@ def open_others(spec: AdoptSpec, warehouse: str) -> tuple[CatalogReader, Foreign
         raise SpecError(
             f"adopt.uri: {catalog.uri} is where the adopted catalog is to lie; give it another name"
         )
-    placed = metadata.lies_in_leaves and metadata.position.ra and metadata.leaves.form.healpix != "none"
-    if not placed:
+    if not metadata.is_placed:
         raise SpecError(
             f"adopt.uri: {catalog.uri} (of kind {metadata.tree.kind}) has no rows that lie on "
             "the sky where its leaves do, or names no columns of positions; open it by Catalog.open"

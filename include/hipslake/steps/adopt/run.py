@@ -126,7 +126,7 @@ class _Adoption:
             state=told.state,
             name=others.catalog,
             builder=tree.properties.get("hats_builder", ""),
-            made=others.created if "hats_creation_date" in tree.properties else None,
+            made=others.made,
         )
 
     def commit(self, engine: Engine, phases: Phases, file_rows: int) -> CatalogMetadata:

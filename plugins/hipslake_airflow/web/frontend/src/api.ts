@@ -26,6 +26,22 @@ export interface Listed {
   spec_problem?: string | null;
   nights?: number | null;
   kind?: string | null;
+  relation?: Relation | null;
+}
+
+// How a catalog stands to one of others: versions of ours stand for it, or it is read where it lies.
+export type Relation = "adopted" | "read";
+
+export interface Source {
+  relation: Relation;
+  uri: string;
+  copied: boolean;
+  name: string;
+  builder: string;
+  made: string | null;
+  state: string;
+  looked_at: string | null;
+  properties: Record<string, string>;
 }
 
 // The newest run that failed.
@@ -86,7 +102,7 @@ export interface Catalog {
   attribution: string;
   version: number;
   newest: number;
-  created: string;
+  created: string | null; // null: others do not say it
   layout: string;
   rows: number;
   bytes: number;
@@ -103,6 +119,7 @@ export interface Catalog {
   last_runs: Run[];
   last_failed?: Failure | null;
   spec_problem?: string | null;
+  source?: Source | null;
 }
 
 export interface Version {

@@ -4,9 +4,9 @@ import { server, type Answer, type Catalog, type Diff, type FilesChanged, type I
 import { button, fill, h, looking as wait, problem, replace, table } from "./dom";
 import { bytes, count, moment, plural, signed } from "./format";
 import { lineageOf } from "./lineage";
-import { failure, lastRun, since } from "./list";
+import { failure, lastRun, mark, since } from "./list";
 import { MapPanel } from "./mappanel";
-import { copied, linesOf, runOf } from "./parts";
+import { copied, linesOf, runOf, sourceOf } from "./parts";
 import { named } from "./product";
 import { extent } from "./regions";
 import { link, note, route } from "./route";
@@ -17,12 +17,13 @@ import { columnsTab } from "./statistics";
 import { calendar, momentWords, nightName, slider } from "./timeline";
 import { openForm, type Conf } from "./trigger";
 
-const TABS = ["Versions", "Rows", "Columns", "Nights", "Runs", "Lineage", "Open it"] as const;
+const TABS = ["Versions", "Source", "Rows", "Columns", "Nights", "Runs", "Lineage", "Open it"] as const;
 type Tab = (typeof TABS)[number];
 const DONE_BY: [string, string][] = [
-  ["ingest", "Ingest"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["export", "Export"], ["rollback", "Roll back"],
+  ["ingest", "Ingest"], ["adopt", "Adopt"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["export", "Export"], ["rollback", "Roll back"],
   ["compact", "Compact"], ["vacuum", "Vacuum"], ["margin", "Margin"], ["index", "Index"], ["verify", "Verify"], ["repair", "Repair"], ["hips", "HiPS"],
 ];
+const OF_ITS_HISTORY: Tab[] = ["Versions", "Nights", "Runs", "Lineage"]; // which a catalog of others has not
 const CLOSE = 800; // zoom at which a row that was found is looked at, at least
 
 export async function showCatalog(host: HTMLElement, name: string, version: number | null): Promise<void> {
@@ -59,15 +60,21 @@ class CatalogPage {
     this.timeline.catch(() => undefined); // told where it is shown
     this.side = h("aside", { class: "side", "aria-label": "What was found and chosen" }, this.searched, this.row);
     this.looking.onChange((changed) => this.changed(changed));
-    TABS.forEach((tab) => this.tabs.append(button(tab, () => this.show(tab), { role: "tab" })));
+    this.kept.forEach((tab) => this.tabs.append(button(tab, () => this.show(tab), { role: "tab" })));
     this.element = h("div", { class: "catalog" }, this.head(),
       h("div", { class: "stage" }, h("div", {}, this.map.element, this.sliderPlace), this.side), this.tabs, this.body);
     this.sided();
   }
 
+  // The tabs that there is something for.
+  private get kept(): Tab[] {
+    const { source } = this.catalog;
+    return TABS.filter((tab) => (tab === "Source" ? source : source?.relation !== "read" || !OF_ITS_HISTORY.includes(tab)));
+  }
+
   async load(): Promise<void> {
     const { state } = route();
-    const tab = TABS.find((each) => each.toLowerCase().replace(" ", "-") === state.get("tab")) ?? "Versions";
+    const tab = this.kept.find((each) => each.toLowerCase().replace(" ", "-") === state.get("tab")) ?? this.kept[0];
     const key = this.looking.now.key;
     if (key) this.showChosen(key);
     const map = this.map.load();
@@ -80,18 +87,21 @@ class CatalogPage {
 
   private head(): HTMLElement {
     const { catalog } = this;
+    const { source } = catalog;
+    const read = source?.relation === "read";
     const old = catalog.version !== catalog.newest;
     const facts: [string, string | HTMLElement][] = [
-      ["Version", `${catalog.version}${old ? ` of ${catalog.newest}` : ""}`],
+      ...(read ? [] : [["Version", `${catalog.version}${old ? ` of ${catalog.newest}` : ""}`] as [string, string]]),
       ["Rows", count(catalog.rows)],
       ["Bytes", bytes(catalog.bytes)],
       ["Partitions", count(catalog.groups.reduce((sum, { leaves }) => sum + leaves, 0))],
-      ["Published", since(catalog.created)],
+      [read ? "Made" : "Published", since(catalog.created)],
       ["Layout", catalog.layout],
       ...(catalog.increments_in_all > 1 ? [["Nights", count(catalog.increments_in_all)] as [string, string]] : []),
       ...(catalog.rows_rejected ? [["Rejected", count(catalog.rows_rejected)] as [string, string]] : []),
       ...(catalog.indices.length ? [["Indexed", catalog.indices.join(", ")] as [string, string]] : []),
-      ["Last run", lastRun(catalog.last_runs[0] ?? null)],
+      ...(source ? [["Looked at", since(source.looked_at)] as [string, HTMLElement]] : []),
+      ...(read ? [] : [["Last run", lastRun(catalog.last_runs[0] ?? null)] as [string, HTMLElement]]),
     ];
     const dags = DONE_BY.filter(([what]) => what in catalog.dags).map(([what, text]) =>
       button(text, () => void this.trigger(what), { title: catalog.dags[what], "data-does": what }));
@@ -100,7 +110,7 @@ class CatalogPage {
     const share = button("Copy link", () => void copied(sharedAddress(), this.unseenAddress(), share), { title: "The address of what is shown now" });
     return h("header", {},
       h("div", { class: "crumbs" }, h("a", { href: "#/" }, "All catalogs"), this.searchBox()),
-      h("h1", {}, catalog.name, old ? h("span", { class: "old" }, `version ${catalog.version}; `,
+      h("h1", {}, catalog.name, mark(source?.relation), old ? h("span", { class: "old" }, `version ${catalog.version}; `,
         h("a", { href: link([catalog.name]) }, "show the newest")) : null),
       catalog.description ? h("p", { class: "about" }, catalog.description) : null,
       catalog.spec_problem ? h("p", { class: "problem", role: "alert" }, `Its spec: ${catalog.spec_problem}`) : null,
@@ -235,10 +245,11 @@ class CatalogPage {
 
   private show(tab: Tab): void {
     for (const each of this.tabs.children) each.setAttribute("aria-selected", String(each.textContent === tab));
-    note({ tab: tab === "Versions" ? null : tab.toLowerCase().replace(" ", "-") });
+    note({ tab: tab === this.kept[0] ? null : tab.toLowerCase().replace(" ", "-") });
     const { catalog } = this;
     const makers: Record<Tab, () => Promise<HTMLElement> | HTMLElement> = {
       Versions: () => versions(catalog, this.map, this.timeline),
+      Source: () => sourceOf(catalog.source!),
       Rows: () => {
         setTimeout(() => void this.rows.load());
         return this.rows.element;
@@ -247,7 +258,8 @@ class CatalogPage {
       Nights: () => this.nights(),
       Runs: () => runs(catalog),
       Lineage: () => lineageOf(catalog.name),
-      "Open it": () => h("div", {}, linesOf(catalog.lines), h("p", { class: "quiet" }, "The lines open the newest version.")),
+      "Open it": () => h("div", {}, linesOf(catalog.lines),
+        h("p", { class: "quiet" }, catalog.source?.relation === "read" ? "The lines open what lies there." : "The lines open the newest version.")),
     };
     const place = h("div", {});
     replace(this.body, place);

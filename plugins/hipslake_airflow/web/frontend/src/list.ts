@@ -1,6 +1,6 @@
 // All catalogs, tables and cubes: searched, filtered and put in order.
 import { dagPath, runPath, address, follow } from "./airflow";
-import { server, type Failure, type Listed, type Product, type Run } from "./api";
+import { server, type Failure, type Listed, type Product, type Relation, type Run } from "./api";
 import { choice, fill, h, looking, replace } from "./dom";
 import { age, bytes, count, moment } from "./format";
 import { link, note, route } from "./route";
@@ -122,8 +122,8 @@ function catalogHeads(): Head<Listed>[] {
     {
       title: "Catalog", value: ({ name }) => name,
       shown: (each) => [each.version === null
-        ? h("span", { class: "name" }, each.name)
-        : h("a", { class: "name", href: link([each.name]) }, each.name), ...about(each)],
+        ? h("span", { class: "name" }, each.name, mark(each.relation))
+        : h("a", { class: "name", href: link([each.name]) }, each.name, mark(each.relation)), ...about(each)],
     },
     { title: "Version", value: ({ version }) => version, shown: ({ version }) => [count(version)], numeric: true },
     { title: "Rows", value: ({ rows }) => rows, shown: ({ rows }) => [count(rows)], numeric: true },
@@ -148,6 +148,14 @@ function productHeads(kind: "tables" | "cubes"): Head<Product>[] {
     { title: "Written", value: ({ created }) => created, shown: ({ created }) => [since(created)] },
     { title: "Last run", value: ({ last_run }) => last_run?.run_after ?? null, shown: (each) => [lastRun(each.last_run), failure(each.last_failed, each.last_run)] },
   ];
+}
+
+// What is of others is marked.
+export function mark(relation: Relation | null | undefined): HTMLElement | null {
+  if (!relation) return null;
+  return relation === "adopted"
+    ? h("span", { class: "badge", title: "Others wrote it; its versions here stand for states of it" }, "adopted")
+    : h("span", { class: "badge", title: "Others wrote it; it is read where it lies" }, "of others");
 }
 
 export function since(time: string | null): HTMLElement {

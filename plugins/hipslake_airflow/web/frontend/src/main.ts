@@ -9,8 +9,8 @@ import { showList } from "./list";
 import { showProduct } from "./product";
 import { route } from "./route";
 
-const MAKERS = ["catalog_ingest", "catalog_crossmatch", "catalog_equijoin", "catalog_compact", "catalog_margin",
-  "catalog_index", "catalog_rollback", "catalog_vacuum", "catalog_verify", "catalog_repair"];
+const MAKERS = ["catalog_ingest", "catalog_adopt", "catalog_crossmatch", "catalog_equijoin", "catalog_compact", "catalog_margin",
+  "catalog_index", "catalog_rollback", "catalog_vacuum", "catalog_verify", "catalog_repair", "catalog_hips"];
 const host = document.getElementById("page")!;
 
 function dress(): void {

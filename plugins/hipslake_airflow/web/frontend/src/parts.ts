@@ -1,5 +1,5 @@
-// Parts of the pages of catalogs, tables and cubes: runs with what their steps reported, and lines to copy.
-import { server, type Run } from "./api";
+// Parts of the pages of catalogs, tables and cubes: runs with what their steps reported, sources, and lines to copy.
+import { server, type Run, type Source } from "./api";
 import { button, h, problem, replace, table } from "./dom";
 import { bytes, count, moment, seconds } from "./format";
 import { since, state } from "./list";
@@ -64,4 +64,23 @@ export async function copied(text: string, code: HTMLElement, copy: HTMLButtonEl
   }
   copy.textContent = "Copied";
   setTimeout(() => (copy.textContent = before), 1500);
+}
+
+// The catalog of others that a catalog stands for: where it lies, who wrote it, and in which state.
+export function sourceOf(source: Source): HTMLElement {
+  const adopted = source.relation === "adopted";
+  const facts: [string, string | HTMLElement][] = [
+    ["Lies at", h("code", {}, source.uri)],
+    ["Leaves", source.copied ? "are copied into the warehouse" : "stay there, and are only read"],
+    ["Called", source.name],
+    ["Written by", source.builder || "–"],
+    ["Written at", source.made ? moment(source.made) : "–"],
+    [adopted ? "The version stands for state" : "State", h("code", {}, source.state)],
+    ["Last looked at", source.looked_at ? moment(source.looked_at) : adopted ? "when the version was made" : "–"],
+  ];
+  const said = Object.entries(source.properties);
+  return h("div", { class: "source" },
+    table("The catalog of others", ["", ""], facts.map(([title, value]) => [title, value])),
+    said.length ? h("details", {}, h("summary", {}, "What it says of itself"),
+      h("div", { class: "values" }, table("Its properties", ["Property", "Value"], said.map(([key, value]) => [h("code", {}, key), value])))) : null);
 }
