@@ -1,7 +1,8 @@
-"""`make demo`: three catalogs of real stars, and all that follows them, under a real scheduler.
+"""`make demo`: three catalogs of real stars, one of others, and what follows them, under a real scheduler.
 
-Three DAGs are started by hand: the ingests. What they publish starts the others: a cross-match, a table, its
-compaction, a cube. Then Gaia is ingested again, in smaller partitions, and each of the others follows.
+Four DAGs are started by hand: the ingests, and the one that adopts the catalog of others. What they publish
+starts the others: two cross-matches, a table, its compaction, a cube. Then Gaia is ingested again, in smaller
+partitions, and each of the others follows.
 `python -m hipslake_demo.demo` runs in the environment of include/setup/environment.sh, on a migrated Airflow.
 """
 
@@ -25,18 +26,22 @@ from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
 from hipslake_demo.command import DagRunError, exit_code, say
 from hipslake_demo.landing import write_landing
+from hipslake_demo.nearby import write_nearby
 from hipslake_demo.outcome import Outcome, outcome_of, why_it_failed
 from hipslake_demo.scheduler import Run, Scheduler, running
 from hipslake_demo.summary import aligned, cube_at, how_to_open, reuse, table, table_of_iceberg
 
 INGESTS = ("catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats")
+ADOPTION = "catalog_adopt__nearby_stars"
+BY_HAND = (*INGESTS, ADOPTION)
+MATCHES = ("catalog_crossmatch__gaia_x_hipparcos", "catalog_crossmatch__gaia_x_nearby")
 FOLLOWERS = (
-    "catalog_crossmatch__gaia_x_hipparcos",
+    *MATCHES,
     "iceberg_sink__gaia_dr3",
     "table_compact__gaia_dr3_clustered",
     "cube_align__sky",
 )
-CATALOGS = {dag: dag.split("__")[1] for dag in (*INGESTS, FOLLOWERS[0])}
+CATALOGS = {dag: dag.split("__")[1] for dag in (*BY_HAND, *MATCHES)}
 """The catalogs that the chain publishes, by the DAGs that do."""
 AGAIN, SMALLER = INGESTS[0], {"threshold": "5000 rows"}
 """What is started again, once the chain has ended, and with which params."""
@@ -60,16 +65,17 @@ def run_demo() -> list[Outcome]:
         If the landing folder cannot be written, or the result cannot be read.
     """
     landing, warehouse = expand("${HIPSLAKE_LANDING}"), expand("${HIPSLAKE_WAREHOUSE}")
-    written = write_landing(landing)
+    written = write_landing(landing) | write_nearby(landing)
     new = sum(written.values())
     say(f"landing folder {landing}: {new} files written, {len(written) - new} reused")
+    since = datetime.now(UTC).replace(microsecond=0)  # runs say whole seconds
     with running() as scheduler:
         runs = run_chain(scheduler, warehouse)
         chain = [[run.dag_id, started_by(scheduler, run), run.state, f"{run.seconds:.1f}"] for run in runs]
     outcomes = []
     for dag_id, catalog in CATALOGS.items():
         seconds = sum(run.seconds for run in runs if run.dag_id == dag_id)
-        outcomes.append(outcome_of(warehouse, dag_id, catalog, seconds_now=seconds))
+        outcomes.append(outcome_of(warehouse, dag_id, catalog, seconds_now=seconds, since=since))
         say(reuse(outcomes[-1]))
     print(f"\n{aligned([['DAG', 'started by', 'state', 'seconds'], *chain], left=3)}\n")
     print(f"{table(outcomes)}\n")
@@ -83,7 +89,7 @@ def run_demo() -> list[Outcome]:
 
 
 def run_chain(scheduler: Scheduler, warehouse: str) -> list[Run]:
-    """Start the ingests, and follow the chain to its end; then again from Gaia, in smaller partitions.
+    """Start the ingests and the adoption, and follow the chain; then again from Gaia, in smaller partitions.
 
     Where an earlier demo has left it so, there is nothing to do a second time.
 
@@ -94,13 +100,13 @@ def run_chain(scheduler: Scheduler, warehouse: str) -> list[Run]:
     """
     since = datetime.now(UTC)
     _until(
-        lambda: all(map(scheduler.knows, (*INGESTS, *FOLLOWERS))), _PARSED_WITHIN, "DAG files were not read"
+        lambda: all(map(scheduler.knows, (*BY_HAND, *FOLLOWERS))), _PARSED_WITHIN, "DAG files were not read"
     )
-    for dag_id in (*FOLLOWERS, *INGESTS):
+    for dag_id in (*FOLLOWERS, *BY_HAND):
         scheduler.unpause(dag_id)
     told: set[tuple[str, str, str]] = set()
     was_again = _is_smaller(warehouse)
-    for dag_id in INGESTS:
+    for dag_id in BY_HAND:
         scheduler.trigger(dag_id, SMALLER if dag_id == AGAIN and was_again else {})
     runs = _followed(scheduler, warehouse, since, told, until_all_ran=not was_again)
     if was_again:
@@ -152,7 +158,7 @@ def _followed(
     """
     quiet_since, end = time.monotonic(), time.monotonic() + _ENDS_WITHIN
     while True:
-        runs = [run for run in scheduler.runs(since) if run.dag_id in (*INGESTS, *FOLLOWERS)]
+        runs = [run for run in scheduler.runs(since) if run.dag_id in (*BY_HAND, *FOLLOWERS)]
         _tell(scheduler, runs, told)
         if failed := [run for run in runs if run.state == "failed"]:
             raise DagRunError(
@@ -161,7 +167,7 @@ def _followed(
             )
         if not all(run.has_ended for run in runs):
             quiet_since = time.monotonic()
-        elif until_all_ran and {run.dag_id for run in runs} == {*INGESTS, *FOLLOWERS}:
+        elif until_all_ran and {run.dag_id for run in runs} == {*BY_HAND, *FOLLOWERS}:
             return runs
         if time.monotonic() - quiet_since > _QUIET:
             return runs

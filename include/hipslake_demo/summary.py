@@ -14,6 +14,7 @@ from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake_demo.outcome import STEPS, Outcome
 
 _MIB = 1 << 20
+HATS_LEAVES = "dataset/Norder=*/Dir=*/Npix=*.parquet"
 _CUBE = "import hipslake; hipslake.Cube.open({uri!r}).query(conditions=hipslake.C('HIP') < 1000)"
 
 
@@ -66,11 +67,17 @@ def how_to_open(outcome: Outcome) -> str:
         group.name: f"{outcome.root}/{paths.leaf_glob(metadata.write_id, group.name)}"
         for group in metadata.groups
     }
+    adopted, in_lsdb = metadata.adopted, outcome.root
+    if adopted is not None:
+        in_lsdb, left = adopted.uri, "copied" if adopted.copied else "not copied"
+        lines.append(f"  adopted   {adopted.uri}, whose {metadata.groups[0].leaves:,} leaves are {left}")
+        tree = Storage.at(outcome.root).mounting(metadata.mounts).uri(metadata.tree_root(""))
+        globs = dict.fromkeys(globs, f"{tree}/{HATS_LEAVES}")
     for group, glob in globs.items():
         opened = f"import glob, pyarrow.dataset as ds; ds.dataset(glob.glob({glob!r})).to_table()"
         lines.append(f"  pyarrow   {opened}{_which(group, globs)}")
     if metadata.layout is Layout.HATS:
-        lines.append(f"  LSDB      import lsdb; lsdb.open_catalog({outcome.root!r}).compute()")
+        lines.append(f"  LSDB      import lsdb; lsdb.open_catalog({in_lsdb!r}).compute()")
     else:
         lines.append("  LSDB      (reads layout hats; this catalog has layout hipscat)")
     for group, glob in globs.items():

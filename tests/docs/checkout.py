@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.timetables.interval import CronDataIntervalTimetable
-from hipslake import Catalog
+from hipslake import Catalog, adopt
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
@@ -126,6 +126,9 @@ class Checkout:
             found = timetable.infer_manual_data_interval(run_after=instance(date))
             window = Window(start=found.start, end=found.end, origin="data_interval")
         self.ingest(name, window)
+
+    def adopt(self, name: str) -> None:
+        adopt(self.spec("catalogs", name), warehouse=self.warehouse, spark=False)
 
     def match(self, name: str) -> None:
         in_process.publish_match(in_process.start_match(self.warehouse, self.spec("joins", name)))

@@ -16,6 +16,7 @@ import pyarrow.csv as pacsv
 from hipslake import Catalog
 from hipslake_demo.hipparcos import hipparcos_table
 from hipslake_demo.landing import gaia_table
+from hipslake_demo.nearby import write_nearby
 
 from tests.docs.checkout import Checkout
 from tests.steps.sources_of_objects import objects_table, sources_table
@@ -66,7 +67,10 @@ def make_sample(root: Path) -> Checkout:
             checkout.spec("catalogs", name).write_text(text)
         for name in ("gaia_dr3", "hipparcos", "hipparcos_hats", "my_survey", "objects", "sources"):
             checkout.ingest(name)
-        checkout.match("gaia_x_hipparcos")
+        write_nearby(root / ".data" / "landing")
+        checkout.adopt("nearby_stars")
+        for name in ("gaia_x_hipparcos", "gaia_x_nearby"):
+            checkout.match(name)
         checkout.sink_catalog("gaia_dr3")
         checkout.sink_rows("light_curves", _light_curves(checkout))
     return checkout

@@ -98,7 +98,9 @@ def _summary_of_the_demo(block: Block, around: Around) -> None:
             ("ingest", "gaia_dr3"),
             ("ingest", "hipparcos"),
             ("ingest", "hipparcos_hats"),
+            ("adopt", "nearby_stars"),
             ("crossmatch", "gaia_x_hipparcos"),
+            ("crossmatch", "gaia_x_nearby"),
         )
     ]
     assert _labels(block.text) <= _labels(table(made))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import SpecError
+from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.environment import PROJECT_ROOT
-from hipslake.specs.spec_folder import find_specs, load_spec
+from hipslake.specs.spec_folder import SpecFolder, find_specs, load_spec
 from hipslake.specs.threshold import Threshold
 
 GOOD = """\
@@ -157,10 +158,11 @@ def test_specs_of_a_folder_are_found_by_name_without_hidden_ones(tmp_path: Path)
 
 
 def test_shipped_specs_load() -> None:
-    specs = {
-        path.stem: load_spec(path, CatalogSpec)
-        for path in find_specs(PROJECT_ROOT / "include/specs/catalogs")
-    }
+    folder = SpecFolder(PROJECT_ROOT / "include/specs")
+    adopted = {spec.name: spec for spec in folder.loaded(AdoptSpec)}
+    assert sorted(adopted) == ["nearby_stars"]
+    assert adopted["nearby_stars"].margin.arcsec == (300.0,)  # what gaia_x_nearby needs
+    specs = {spec.name: spec for spec in folder.loaded(CatalogSpec)}
     assert sorted(specs) == ["gaia_dr3", "hipparcos", "hipparcos_hats"]
     assert specs["gaia_dr3"].layout is Layout.HATS
     assert str(specs["gaia_dr3"].threshold) == "20000 rows"

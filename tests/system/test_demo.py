@@ -37,6 +37,10 @@ def test_the_demo_publishes_gaia_twice_and_each_version_takes_the_place_of_the_l
     for follower in ("iceberg_sink__gaia_dr3", "table_compact__gaia_dr3_clustered"):
         assert sum(dag_id == follower for dag_id, _ in runs) == 2
     assert sum(dag_id == "cube_align__sky" for dag_id, _ in runs) >= 2
+    assert runs.count(("catalog_adopt__nearby_stars", "hand")) == 1
+    assert ("catalog_crossmatch__gaia_x_nearby", "catalog/gaia_dr3") in runs
+    assert "nearby_stars: built version 1" in printed
+    assert re.search(r"adopted +\S+/others/nearby_stars, whose \d+ leaves are not copied", printed)
 
     catalog = Catalog.open(str(warehouse / "catalogs" / "gaia_dr3"))
     assert VersionLog(catalog.storage).numbers() == [1, 2]
@@ -64,4 +68,5 @@ def test_the_demo_publishes_gaia_twice_and_each_version_takes_the_place_of_the_l
 
     again = airflow.run(DEMO, seconds=1800)
     assert "gaia_dr3: reused version 2" in again
+    assert "nearby_stars: reused version 1" in again
     assert VersionLog(catalog.storage).numbers() == [1, 2]

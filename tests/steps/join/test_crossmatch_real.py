@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 import pytest
 from astropy.coordinates import Distance, SkyCoord
 from astropy.time import Time
-from hipslake import Catalog
+from hipslake import Catalog, adopt
+from hipslake_demo.nearby import write_nearby
 
 from tests.peers.running import run_peer
 from tests.steps import in_process
@@ -176,3 +177,32 @@ def test_the_spec_of_the_demo_is_matched_verified_and_published(warehouse: Path)
     assert outcome.metadata.position.epoch == 2016.0
     assert outcome.metadata.group().leaves > 6  # of at most 20,000 rows
     assert outcome.read(["HIP", "phot_g_mean_mag"]).num_rows == 110_349
+
+
+@pytest.mark.filterwarnings("ignore::erfa.ErfaWarning")
+def test_the_catalog_of_others_of_the_demo_is_adopted_and_its_pairs_are_astropys(
+    warehouse: Path, gaia: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPSLAKE_LANDING", str(tmp_path))
+    write_nearby(tmp_path)
+    nearby = adopt(SPECS / "catalogs" / "nearby_stars.yaml", warehouse=warehouse, spark=False)
+    assert nearby.metadata.adopted is not None
+    assert not nearby.metadata.adopted.copied
+    folder = in_process.start_match(warehouse, SPECS / "joins" / "gaia_x_nearby.yaml")
+    in_process.publish_match(folder)
+    found = Catalog.open(warehouse / "catalogs" / "gaia_x_nearby").read(["source_id", "hip"])
+    stars, others = gaia.read(["source_id", "ra", "dec"]), nearby.read()
+    names = {"parallax": "Plx", "ra": "ra_icrs", "dec": "dec_icrs", "pmra": "pmRA", "pmdec": "pmDE"}
+    here, there, separation = pairs_by_astropy(stars, at_gaias_epoch(others.rename_columns(names)), 1.0)
+    nearest: dict[int, tuple[float, int]] = {}
+    for star, number, apart in zip(
+        stars["source_id"].to_numpy()[here].tolist(),
+        others["hip"].to_numpy()[there].tolist(),
+        separation,
+        strict=True,
+    ):
+        nearest[star] = min(nearest.get(star, (np.inf, 0)), (apart, number))
+    assert dict(zip(found["source_id"].to_pylist(), found["hip"].to_pylist(), strict=True)) == {
+        star: number for star, (_, number) in nearest.items()
+    }
+    assert len(nearest) > 1000
