@@ -64,6 +64,9 @@ def keep(cluster: Cluster) -> None:
 def down(cluster: Cluster) -> None:
     """Stop everything of the cluster, and nothing else."""
     keeper_of(cluster).stop()
+    if not cluster.was_begun:
+        say("there is no cluster")
+        return
     cluster.down(say)
     say("the cluster is stopped; its volumes stay, except for the store's, which was in memory")
 

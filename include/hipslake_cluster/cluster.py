@@ -94,6 +94,11 @@ class Cluster:
         return remembered.read_text().strip() if remembered.exists() else self._network
 
     @property
+    def was_begun(self) -> bool:
+        """Whether it was ever started: the first start draws its secrets."""
+        return (self.place / "secrets.env").exists()
+
+    @property
     def keys(self) -> dict[str, str]:
         """Its secrets, by the names of their variables."""
         return read_keys(self.place / "secrets.env")

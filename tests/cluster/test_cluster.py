@@ -159,3 +159,15 @@ def test_the_one_of_this_checkout_says_what_it_would_run() -> None:
     done = subprocess.run(command, env=variables, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["stopped"] * 10, done.stderr
+
+
+def test_where_nothing_was_started_there_is_nothing_to_stop(tmp_path: Path) -> None:
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("HIPSLAKE_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "hipslake_cluster", "down"],
+        env={**bare, "HIPSLAKE_CLUSTER": str(tmp_path / "cluster")},
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "hipslake: there is no cluster\n"), done.stderr
