@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.partitions import curve_sorted, leaf_spans
 from hipslake.specs.join_specs import MatchOptions
 
@@ -113,10 +113,8 @@ def publish(folder: Path, rows: int, threshold: int) -> Path:
 def list_work(warehouse: Path, path: Path) -> None:
     """Tell the scipy program which files there are: the left leaves, and what each right pixel needs."""
     left, right = (Catalog.open(warehouse / "catalogs" / name) for name in ("stars_a", "stars_b"))
-    match = Crossmatch.of(
-        (left.storage, left.metadata), (right.storage, right.metadata), MatchOptions(radius_arcsec=RADIUS)
-    )
-    rows = match.right_rows
+    sides = ((left.storage, left.metadata), (right.storage, right.metadata))
+    rows = Pairing.of(*sides, MatchOptions(radius_arcsec=RADIUS)).right_rows
     tables = [curve_sorted(each.table(right.storage)) for each in (right.metadata.group(), rows.margin)]
     homes = []
     for start, stop in zip(rows.homes.start.tolist(), rows.homes.stop.tolist(), strict=True):

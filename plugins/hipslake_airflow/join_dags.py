@@ -1,4 +1,4 @@
-"""The DAG of a join of two catalogs, whatever its kind."""
+"""The DAG of a join of catalogs, whatever its kind."""
 
 from __future__ import annotations
 

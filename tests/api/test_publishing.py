@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from hipslake.errors import CatalogNotFoundError, SpecError
+from hipslake.errors import CatalogNotFoundError, EmptySourceError, SpecError
 from hipslake.specs.join_specs import CrossmatchSpec
 
 from tests.api.published_files import data_files, folders
@@ -86,6 +86,24 @@ def test_the_rows_are_those_of_a_match_in_memory(warehouse: Path, how: str) -> N
     assert 0 < expected.num_rows < 2500
 
 
+def test_a_match_of_three_catalogs(warehouse: Path) -> None:
+    """A catalog, its name and its keys stand for a further one, as they do for the first two."""
+    far, near = opened(warehouse, "far"), opened(warehouse, "near")
+    keys = {"columns": ["other"], "filters": "other > 700"}
+    further = {"right": {"catalog": near, **keys}, "radius_arcsec": 2.0, "how": "left", "suffix": "_more"}
+    match = {"left": far, "right": "near", "radius_arcsec": 1.0, "further": [further]}
+    found = hipslake.publish(match, name="pairs", warehouse=warehouse, spark=False)
+    assert found.read().equals(far.crossmatch(near, radius_arcsec=1.0, further=[further]))
+    assert 0 < found.read(["other_more"])["other_more"].null_count < found.metadata.total_rows
+    named = match | {"further": [further | {"right": {"catalog": "near", **keys}}]}
+    assert hipslake.publish(named, name="again", warehouse=warehouse, spark=False).read().equals(found.read())
+    bare = match | {"further": [{"right": near, "radius_arcsec": 2.0, "how": "anti"}]}
+    with pytest.raises(
+        EmptySourceError, match="inner, 1 arcsec, with near; anti, 2 arcsec, with near: has every"
+    ):
+        hipslake.publish(bare, name="none", warehouse=warehouse, spark=False)
+
+
 def test_a_join_on_a_key(warehouse: Path) -> None:
     far = opened(warehouse, "far")
     spec = SPEC | {"name": "sources", "position_from": {"catalog": "far", "on": {"id": "id"}}}
@@ -144,6 +162,8 @@ def test_a_margin_that_is_missing_is_built_where_it_is_asked_for(warehouse: Path
 
 
 WRONG: list[tuple[Any, str]] = [
+    ({"name": "pairs", "left": "far", "right": "near", "radius_arcsec": 1, "further": [3]}, "further"),
+    ({"name": "pairs", "left": "far", "right": "near", "radius_arcsec": 1, "further": "near"}, "further"),
     ({"left": "far", "right": "near", "radius_arcsec": 1}, "name"),
     ({"name": "pairs", "left": "far", "radius_arcsec": 1}, "right"),
     ({"name": "pairs", "left": "far", "right": "near", "radius_arcsec": -1}, "radius_arcsec"),

@@ -13,6 +13,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog import leaf_rows
 from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.stretches import plan_stretches
 from hipslake.errors import RegionError, SchemaMismatchError, SpecError
 from hipslake.joins.motion import Motion, propagate
@@ -131,9 +132,8 @@ def test_a_left_match_keeps_every_row_and_an_anti_match_the_others(a: Catalog, b
 
 
 def test_how_the_curve_is_cut_changes_nothing(a: Catalog, b: Catalog) -> None:
-    match = Crossmatch.of(
-        (a.storage, a.metadata), (b.storage, b.metadata), MatchOptions(radius_arcsec=600, neighbours="all")
-    )
+    sides = ((a.storage, a.metadata), (b.storage, b.metadata))
+    match = Crossmatch.of([Pairing.of(*sides, MatchOptions(radius_arcsec=600, neighbours="all"))])
     whole = pa.Table.from_batches(match.batches(0, 12 << 58), match.schema)
     for most_rows in (1, 77, 10_000):
         plan = plan_stretches(a.storage, a.metadata, most_rows, only=match.only)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.stretches import plan_stretches
 from hipslake.errors import SpecError
 from hipslake.specs.join_specs import MatchOptions
@@ -130,9 +131,8 @@ def test_pairs_are_those_inside_leaves_and_rows_that_lack_one_are_counted(
         )
         asked = {"radius_arcsec": radius, "neighbours": which, "how": how}
         found = a.crossmatch(b, missing_margin="none", **asked)
-        match = Crossmatch.of(
-            (a.storage, a.metadata), (b.storage, b.metadata), MatchOptions(**asked), missing_margin="none"
-        )
+        sides = ((a.storage, a.metadata), (b.storage, b.metadata))
+        match = Crossmatch.of([Pairing.of(*sides, MatchOptions(**asked), missing_margin="none")])
         assert match.open_borders is not None
         h29 = healpy.ang2pix(1 << 29, *degrees(left), nest=True, lonlat=True)
         near = match.open_borders.near(h29, *degrees(left))
@@ -235,7 +235,8 @@ def test_how_the_curve_is_cut_changes_nothing(
 ) -> None:
     a, b, _ = sides
     options = MatchOptions(radius_arcsec=1800, neighbours=which, how=how)
-    match = Crossmatch.of((a.storage, a.metadata), (b.storage, b.metadata), options, missing_margin="none")
+    sides = ((a.storage, a.metadata), (b.storage, b.metadata))
+    match = Crossmatch.of([Pairing.of(*sides, options, missing_margin="none")])
     assert match.open_borders is not None
     whole, number = match.table(0, 12 << 58), match.open_borders.count(0, 12 << 58)
     for most_rows in (1, 50, 10_000):

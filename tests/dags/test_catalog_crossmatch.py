@@ -93,6 +93,27 @@ def test_a_match_follows_the_catalogs_whose_newest_versions_it_joins(
     assert {asset.name for asset in condition.objects} == assets
 
 
+def test_a_match_follows_further_catalogs_and_tells_of_them(load: Load, joins: Path) -> None:
+    further = (
+        "further:\n- {right: {catalog: c, filters: mag < 3}, radius_arcsec: 2, how: left, neighbours: all}\n"
+        "- {right: {catalog: d}, radius: {left: err, sigmas: 3}, min_radius_arcsec: 1, how: anti}\n"
+    )
+    (joins / "a_x_b.yaml").write_text(SPEC + further)
+    dag = load()[DAG]
+    assert {asset.name for asset in dag.timetable.asset_condition.objects} == {
+        f"catalog/{name}" for name in "abcd"
+    }
+    assert (
+        "| further | `c`, rows with `mag < 3`, to 2 arcsec; all; all rows stay |\n| further | `d`"
+        in dag.doc_md
+    )
+    assert (
+        "`d`, from 1 arcsec to 3 times the errors (quadrature: err of the left); the 1 nearest; rows"
+        in dag.doc_md
+    )
+    assert "each new version of `a` or `b` or `c` or `d`" in dag.doc_md
+
+
 @pytest.mark.parametrize(
     ("schedule", "told"), [("manual", "by hand only"), ("0 5 * * *", "`0 5 * * *` (UTC)")]
 )

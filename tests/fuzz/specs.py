@@ -86,6 +86,21 @@ association: {left: a, right: b}
 threshold: 20000 rows
 layout: hipscat
 """
+STAR = """\
+name: s
+type: crossmatch
+left: {catalog: a, columns: [id]}
+right: {catalog: b}
+radius_arcsec: 1
+suffixes: ["", _b]
+further:
+  - right: {catalog: c, version: 2, filters: mag < 3}
+    radius: {left: err, right: {error: e, unit: mas}, sigmas: 3}
+    nearness: sigmas
+    how: left
+    suffix: _c
+  - {right: {catalog: /w/d}, radius_arcsec: 2, how: anti, neighbours: best, separation: apart}
+"""
 EQUIJOIN = """\
 name: s
 type: equijoin
@@ -273,6 +288,7 @@ TARGETS = (
     _target("catalog spec", _CATALOG, partial(load_spec, model=CatalogSpec), share=5),
     _target("table spec", _TABLE, partial(load_spec, model=TableSpec), share=3),
     _target("crossmatch spec", JOIN, partial(load_spec, model=CrossmatchSpec), share=2),
+    _target("crossmatch spec of several catalogs", STAR, partial(load_spec, model=CrossmatchSpec)),
     _target("equijoin spec", EQUIJOIN, partial(load_spec, model=EquijoinSpec), share=2),
     _target("cube spec", CUBE, partial(load_spec, model=CubeSpec), share=3),
     _target("compaction spec", _COMPACTION, partial(load_spec, model=CompactionSpec), share=2),

@@ -103,20 +103,22 @@ def test_a_night_is_made_of_its_files_and_becomes_a_version(survey: Survey) -> N
     assert [(each["name"], each["type"]) for each in fields] == [(f.name, str(f.type)) for f in schema]
 
 
-def test_a_match_is_made_of_the_versions_of_both_catalogs(tmp_path: Path) -> None:
+def test_a_match_is_made_of_the_versions_of_all_catalogs(tmp_path: Path) -> None:
     ra, dec = sky(300)
     root = tmp_path / "warehouse" / "catalogs"
     published(root, "a", rows_at(ra, dec))
     published(root, "b", rows_at(ra, np.clip(dec + 0.001, -90, 90)), margin_arcsec=60.0)
-    (tmp_path / "a_x_b.yaml").write_text(MATCH)
+    published(root, "c", rows_at(ra, np.clip(dec - 0.001, -90, 90)), margin_arcsec=60.0)
+    further = "further: [{right: {catalog: c}, radius_arcsec: 60}]\n"
+    (tmp_path / "a_x_b.yaml").write_text(MATCH + further)
     folder = in_process.start_match(tmp_path / "warehouse", tmp_path / "a_x_b.yaml")
     in_process.publish_match(folder)
     operator = PublishCatalogOperator(task_id="publish", run_uri=folder.uri, catalog="a_x_b")
     inputs, (outcome,) = told(operator, report_of(folder, "publish", PublishReport))
-    assert [each["name"] for each in inputs] == [str(root / "a"), str(root / "b")]
-    assert [each["facets"]["version"]["datasetVersion"] for each in inputs] == ["1", "1"]
+    assert [each["name"] for each in inputs] == [str(root / name) for name in "abc"]
+    assert [each["facets"]["version"]["datasetVersion"] for each in inputs] == ["1", "1", "1"]
     assert [len(each["facets"]["schema"]["fields"]) for each in inputs] == [
-        len(Catalog.open(root / name).schema) for name in "ab"
+        len(Catalog.open(root / name).schema) for name in "abc"
     ]
     assert numbers(outcome)["rowCount"] == Catalog.open(root / "a_x_b").metadata.total_rows
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,3 +76,23 @@ def stilts_match(
     found = pyarrow.csv.read_csv(out)
     score = next(name for name in names if name in ("Separation", "Score"))
     return Paired(*(found[name].to_numpy() for name in ("id_1", "id_2", score)))
+
+
+def stilts_star(
+    folder: Path, tables: Sequence[pa.Table], *, radius_arcsec: float
+) -> set[tuple[int | None, ...]]:
+    """Match the first of several tables with each of the others: the numbers of its rows and their nearest.
+
+    Rows of the first without any partner are left out. Source: SUN/256, tmatchn, `multimode=pairs`.
+    """
+    command = needed_stilts()
+    out = folder / "star.csv"
+    command += ["tmatchn", f"nin={len(tables)}", "multimode=pairs", "iref=1", "matcher=sky", "progress=none"]
+    command += [f"params={radius_arcsec}", f"out={out}", "ofmt=csv", "fixcols=all"]
+    for at, table in enumerate(tables, 1):
+        pyarrow.csv.write_csv(table.select(["id", "ra", "dec"]), folder / f"star_{at}.csv")
+        command += [f"in{at}={folder}/star_{at}.csv", f"ifmt{at}=csv", f"values{at}=ra dec"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = pyarrow.csv.read_csv(out)
+    return set(zip(*(found[f"id_{at + 1}"].to_pylist() for at in range(len(tables))), strict=True))

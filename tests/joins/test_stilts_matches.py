@@ -11,7 +11,7 @@ import pytest
 
 from tests.catalog.matching import published
 from tests.joins.error_skies import crowded_patch
-from tests.joins.stilts import Paired, needed_stilts, stilts_match
+from tests.joins.stilts import Paired, needed_stilts, stilts_match, stilts_star
 
 SIZE = 10.0
 """Arcseconds: the longest semi-axis."""
@@ -98,6 +98,26 @@ def test_matches_equal_those_of_stilts(little: Sky, matcher: str, find: str) -> 
     theirs = little.theirs(matcher, find)
     assert len(theirs.pairs) > 500
     assert_equal(little.ours(matcher, find), theirs, matcher, doubt=1e-5)
+
+
+def test_three_catalogs_match_as_those_of_stilts(little: Sky) -> None:
+    """The nearest of each of two catalogs: rows of the first with a partner in either."""
+    more = crowded_patch(3, 2000, degrees=2.0 * np.sqrt(0.02), size=SIZE, dec=0.0)
+    c = published(little.folder, "c", more, threshold="200 rows", margin_arcsec=2 * SIZE)
+    found = little.a.crossmatch(
+        little.b,
+        radius_arcsec=SIZE,
+        how="left",
+        columns=["id"],
+        other_columns=["id"],
+        further=[{"right": {"catalog": c, "columns": ["id"]}, "radius_arcsec": SIZE, "how": "left"}],
+    )
+    rows = zip(*(found[name].to_pylist() for name in ("id", "id_b", "id_c")), strict=True)
+    ours = {row for row in rows if row[1:] != (None, None)}
+    theirs = stilts_star(little.folder, [little.left, little.right, more], radius_arcsec=SIZE)
+    assert ours == theirs
+    assert sum(None not in row for row in ours) > 100
+    assert sum(None in row for row in ours) > 100
 
 
 @pytest.mark.slow

@@ -20,6 +20,8 @@ from tests.steps import in_process
 from tests.steps.join.test_crossmatch_sides import SPEC, lake  # noqa: F401  a fixture
 from tests.steps.join.test_error_spec import SPEC as ERRORS_SPEC
 from tests.steps.join.test_error_spec import lake as errors_lake  # noqa: F401  a fixture
+from tests.steps.join.test_further_sides import SPEC as FURTHER_SPEC
+from tests.steps.join.test_further_sides import catalogs  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.spark
 
@@ -84,6 +86,26 @@ def test_spark_makes_the_matches_within_errors_of_one_process(
         assert digests(found, one) == digests(before, other) != []
     assert found.metadata.rows_near_borders == before.metadata.rows_near_borders
     assert (found.metadata.rows_near_borders is None) == (missing_margin == "build")
+
+
+def test_spark_makes_the_matches_of_several_catalogs_of_one_process(
+    spark: SparkSession,
+    catalogs: Path,  # noqa: F811
+) -> None:
+    """The margin that one of them lacks is built by either engine."""
+    file = catalogs.parent / "a_x_all.yaml"
+    file.write_text(FURTHER_SPEC)
+    build = {"missing_margin": "build", "force": True}
+    in_process.publish_match(in_process.start_match(catalogs, file, "process", **build))
+    folder = in_process.start_match(catalogs, file, "spark", **build)
+    asked = CrossmatchRequest(run_uri=folder.uri, task_rows=200)
+    perform(lambda request: join_run.run(request, SparkEngine(spark)), asked, CrossmatchReport)
+    in_process.check(folder)
+    in_process.commit(folder)
+    found = Catalog.open(catalogs / "catalogs" / "a_x_all")
+    before = Catalog.open(found.uri, found.version - 1)
+    for one, other in zip(found.metadata.with_files, before.metadata.with_files, strict=True):
+        assert digests(found, one) == digests(before, other) != []
 
 
 def digests(catalog: Catalog, files: object) -> list[tuple[int, int, str]]:

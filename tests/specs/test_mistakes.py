@@ -59,7 +59,16 @@ FULL: dict[type[NamedSpec], dict[str, Any]] = {
         "epoch": 2016.0,
         "suffixes": ["_a", "_b"],
         "margin": {"arcsec": 5},
-        "association": {"left": "id", "right": "id"},
+        "further": [
+            {
+                "right": {"catalog": "c", "filters": "mag < 4"},
+                "radius": {"left": "err", "sigmas": 3},
+                "nearness": "sigmas",
+                "epoch": 2016.0,
+                "how": "left",
+                "suffix": "_c",
+            }
+        ],
     },
     EquijoinSpec: {
         "name": "curves",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import healpy
 import numpy as np
 import pytest
+from hipslake.specs.spec_folder import SpecFolder
+from hipslake_airflow.web.lineage_data import edges_of
 
 from tests.steps.sources_of_objects import Lake
 from tests.web.lakes import OBJECTS, SOURCES
@@ -32,6 +35,18 @@ def test_lineage_tells_what_is_made_of_what(page: Page, lake: Lake) -> None:
     assert {"catalog:pairs", "catalog:curves"} <= nodes.keys()
     near = page.as_user().get("/hipslake/api/lineage", params={"of": "objects"}).json()
     assert {node["id"] for node in near["nodes"]} == {landing, "catalog:objects", "catalog:sources"}
+
+
+def test_every_side_of_a_match_is_an_edge(tmp_path: Path) -> None:
+    (tmp_path / "joins").mkdir()
+    (tmp_path / "joins" / "a_x_all.yaml").write_text(
+        "name: a_x_all\ntype: crossmatch\nleft: {catalog: a}\nright: {catalog: b}\nradius_arcsec: 1\n"
+        "further:\n- {right: {catalog: c}, radius_arcsec: 2}\n- {right: {catalog: d}, radius_arcsec: 3}\n"
+    )
+    assert [tuple(edge) for edge in edges_of(SpecFolder(tmp_path))] == [
+        ("catalog:a", "catalog:a_x_all", "crossmatch, left"),
+        *((f"catalog:{name}", "catalog:a_x_all", "crossmatch, right") for name in "bcd"),
+    ]
 
 
 def test_lineage_leaves_out_what_the_user_may_not_read(page: Page) -> None:

@@ -48,6 +48,7 @@ class CatalogJoins(CatalogReader):
         epoch: float | None = None,
         region: Region | str | None = None,
         missing_margin: Literal["none", "refuse"] = "refuse",
+        further: Sequence[Mapping[str, Any]] = (),
         **names: Any,
     ) -> pa.Table:
         """Match the rows of this catalog with those of another, for outcomes that fit into memory.
@@ -91,9 +92,14 @@ class CatalogJoins(CatalogReader):
             Only rows of this catalog in a part of the sky, as for `read`. Of an outer match only rows of the
             other catalog there, too; whether they have a match does not depend on it.
         missing_margin : {"none", "refuse"}
-            Where the other catalog has no sufficient margin: match rows inside each of its leaves alone, or
+            Where another catalog has no sufficient margin: match rows inside each of its leaves alone, or
             refuse. Without one, a warning is logged that says how many rows of this catalog may lack
             partners, and the metadata of the table's schema has that number as `rows_near_borders`.
+        further : sequence of mapping, optional
+            More catalogs that the same rows of this one are matched with, each as in a spec: `right` is the
+            catalog, or a mapping of it as `catalog` with `columns`, `filters` and `motion`; and the radius,
+            `neighbours`, `how` and so on of its own. A row has a row of the outcome for each combination of
+            its partners.
         **names
             `suffixes`, `separation`, `position_angle`, `rank`, `nearness`, `position`: what columns of the
             outcome are called, as in a spec.
@@ -114,7 +120,9 @@ class CatalogJoins(CatalogReader):
             What is asked for does not go together, the other catalog has no sufficient margin, or a position
             error is negative or beyond all bounds.
         """
+        from hipslake.api.given_sides import FurtherCatalog
         from hipslake.catalog.joining.crossmatch import Crossmatch
+        from hipslake.catalog.joining.pairing import Pairing
         from hipslake.specs.join_specs import match_options, motion_columns
 
         if missing_margin not in ("none", "refuse"):
@@ -132,18 +140,34 @@ class CatalogJoins(CatalogReader):
             epoch=epoch,
             **names,
         )
-        with _vacuums_told(self, other):
-            match = Crossmatch.of(
-                (self.storage, self.metadata),
-                (other.storage, other.metadata),
-                options,
-                columns=(columns, other_columns),
-                motions=(motion_columns(motion), motion_columns(other_motion)),
-                region=None if region is None else region_of(region),
-                filters=(filters, other_filters),
-                missing_margin=missing_margin,
-            )
-            return _whole(match)
+        mine = (self.storage, self.metadata)
+        moving = (motion_columns(motion), motion_columns(other_motion))
+        more = FurtherCatalog.all_of(further, (self, other), options, moving)
+        with _vacuums_told(self, other, *(each.catalog for each in more)):
+            pairings = [
+                Pairing.of(
+                    mine,
+                    (other.storage, other.metadata),
+                    options,
+                    columns=(columns, other_columns),
+                    motions=moving,
+                    filters=(filters, other_filters),
+                    missing_margin=missing_margin,
+                )
+            ]
+            pairings += [
+                Pairing.of(
+                    mine,
+                    (each.catalog.storage, each.catalog.metadata),
+                    each.options,
+                    columns=(columns, each.side.columns),
+                    motions=(moving[0], each.side.motion),
+                    filters=(filters, each.filters),
+                    missing_margin=missing_margin,
+                )
+                for each in more
+            ]
+            return _whole(Crossmatch.of(pairings, None if region is None else region_of(region)))
 
     def join(
         self,

@@ -1,4 +1,4 @@
-"""`from hipslake import publish`: a cross-match or a join of two catalogs becomes a third."""
+"""`from hipslake import publish`: a cross-match or a join of catalogs becomes another one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipslake.api.given_sides import further_side_of, side_of
 from hipslake.api.step_runner import Outcome, StepRunner, Told
-from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import SpecError
 from hipslake.specs.base import validated
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, MissingMargin
@@ -44,29 +44,29 @@ def publish(
     ----------
     match : dict, path, CrossmatchSpec or EquijoinSpec
         As in a file of `include/specs/joins`. A dict that says no `type` is a cross-match if it has a
-        `radius_arcsec` or a `radius`, and a join on a key if it has `on`. As `left` and `right` it may have
-        a `Catalog`, which stands for this version of it, or the name or URI of one, in place of a side with
-        all its keys.
+        `radius_arcsec` or a `radius`, and a join on a key if it has `on`. As `left` and `right`, and as the
+        `right` of each of `further`, it may have a `Catalog`, which stands for this version of it, or the
+        name or URI of one, in place of a side with all its keys.
     name : str, optional
         Of the catalog that is published; by default the spec's.
     warehouse, threshold, force, spark
         As for `hipslake.ingest`.
     radius_arcsec : float, optional
-        Overrides that of a cross-match.
+        Overrides that of a cross-match, with its first right side.
     sigmas : float, optional
         Overrides that of the `radius` of a cross-match, where position errors say it.
     region : str, optional
         Only left rows in it are matched, of a cross-match; as for `Catalog.read`.
     missing_margin : {"build", "none", "refuse"}, optional
-        Overrides what a cross-match does whose right side has no sufficient margin: build one for this run
-        alone, do without (then the log and `metadata.rows_near_borders` say how many left rows may lack
+        Overrides what a cross-match does of which a right side has no sufficient margin: build one for this
+        run alone, do without (then the log and `metadata.rows_near_borders` say how many left rows may lack
         partners), or refuse.
 
     Returns
     -------
     Catalog
-        The version that was published. Where the newest one was made of the same versions of both catalogs,
-        with the same spec, that one; a warning says so.
+        The version that was published. Where the newest one was made of the same versions of its
+        catalogs, with the same spec, that one; a warning says so.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def published_join(
     with StepRunner(warehouse, f"catalog_{spec.type}", spec.name, spark=spark, told=told) as runner:
         unchanged = runner.resolve(f"resolve:{spec.type}", **fields).unchanged_version
         if unchanged is not None:
-            return runner.unchanged(unchanged, "these versions of both catalogs")
+            return runner.unchanged(unchanged, "these versions of its catalogs")
         with runner.nothing_left_on_failure():
             runner.perform(spec.type)
             return runner.publish(margin=bool(spec.margin.arcsec), index=bool(spec.index))
@@ -150,21 +150,9 @@ def _spec_in(match: MatchLike) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
         plain["type"] = "crossmatch" if is_match else "equijoin"
     if plain["type"] not in _MODELS:
         raise SpecError(f"match: type: {plain['type']!r} is none of a join; take {' or '.join(_MODELS)}")
-    for side in ("left", "right"):
-        if side in plain:
-            plain[side] = _side(plain[side])
+    for name in ("left", "right"):
+        if name in plain:
+            plain[name] = side_of(plain[name])
+    if isinstance(further := plain.get("further"), list | tuple):
+        plain["further"] = [further_side_of(each) for each in further]
     return validated(_MODELS[plain["type"]], plain, "match"), ""
-
-
-def _side(given: Any) -> Any:
-    """One side with its keys, of a catalog or its name alone, or of keys with a catalog among them."""
-    if isinstance(given, CatalogReader):
-        margins = list(given.metadata.margins_by_hand)
-        return {"catalog": given.opened_at, "version": given.version} | (
-            {"margins": margins} if margins else {}
-        )
-    if isinstance(given, str):
-        return {"catalog": given}
-    if isinstance(given, Mapping) and isinstance(given.get("catalog"), CatalogReader):
-        return {**_side(given["catalog"]), **{key: given[key] for key in given if key != "catalog"}}
-    return given

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -28,12 +29,20 @@ class MatchColumns:
     left, right : dict of str to str
         From a column of that side to its name in the outcome, in order.
     schema : pyarrow.Schema
-        The columns of the left side, of the right side, and those that the match adds.
+        The columns of the left side, and of every right side, with those that its match adds.
+    further : tuple of dict of str to str
+        As `right`, of the further right sides.
     """
 
     left: dict[str, str]
     right: dict[str, str]
     schema: pa.Schema
+    further: tuple[dict[str, str], ...] = ()
+
+    @property
+    def rights(self) -> tuple[dict[str, str], ...]:
+        """The columns of every right side."""
+        return self.right, *self.further
 
     @property
     def outcome(self) -> pa.Schema:
@@ -41,26 +50,38 @@ class MatchColumns:
         return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *self.schema])
 
 
+class RightColumns(NamedTuple):
+    """A right side of a match: the name of the catalog, what is kept of it, and how it is matched."""
+
+    catalog: str
+    schema: pa.Schema
+    options: MatchOptions
+
+    @property
+    def kept(self) -> pa.Schema:
+        """The columns that the outcome has; none of an anti-match."""
+        return pa.schema([]) if self.options.how == "anti" else self.schema
+
+    @property
+    def suffixes(self) -> tuple[str, str]:
+        """Of the left side, and of this one."""
+        return self.options.suffixes or ("", f"_{self.catalog}")
+
+
 def match_columns(
-    left: pa.Schema,
-    right: pa.Schema,
-    options: MatchOptions,
-    *,
-    right_name: str,
-    own: Collection[str] = (HEALPIX_COLUMN,),
+    left: pa.Schema, rights: Sequence[RightColumns], *, own: Collection[str] = (HEALPIX_COLUMN,)
 ) -> MatchColumns:
     """Name the columns of a match.
 
-    A name that both sides have, or the outcome itself, gets the suffix of its side. An anti-match has the
-    columns of the left side alone.
+    A name that two sides have, or a side and the outcome itself, gets the suffix of its side. An anti-match
+    adds no column.
 
     Parameters
     ----------
-    left, right : pyarrow.Schema
-        The columns that are kept of each side.
-    options : MatchOptions
-    right_name : str
-        Name of the right catalog, for the suffix where none is given.
+    left : pyarrow.Schema
+        The columns that are kept.
+    rights : sequence of RightColumns
+        One or more, of which all have the same suffix for the left side.
     own : collection of str
         Columns that the outcome may have itself.
 
@@ -70,21 +91,28 @@ def match_columns(
         Two columns of the outcome would have one name (upper and lower case are the same); the message names
         them, and what to change.
     """
-    if options.how == "anti":
-        return MatchColumns({name: name for name in left.names}, {}, left)
-    suffixes = options.suffixes or ("", f"_{right_name}")
-    taken = {name.casefold() for name in left.names} & {name.casefold() for name in right.names}
-    taken |= set(own)
+    counts = Counter(
+        name
+        for schema in (left, *(each.kept for each in rights))
+        for name in {name.casefold() for name in schema.names}
+    )
+    taken = {name for name, sides in counts.items() if sides > 1} | set(own)
+    if all(each.options.how == "anti" for each in rights):
+        return MatchColumns({name: name for name in left.names}, {}, left, tuple({} for _ in rights[1:]))
+    suffixes = [rights[0].suffixes[0], *(each.suffixes[1] for each in rights)]
     mine = suffixed_names(left.names, taken, suffixes[0])
-    others = suffixed_names(right.names, taken, suffixes[1])
     fields = [field.with_name(mine[field.name]) for field in left]
-    if options.how == "outer":
+    if rights[0].options.how == "outer":
         fields = [field.with_nullable(True) for field in fields]
-    fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
-    fields += _added(options)
+    names = []
+    for each, suffix in zip(rights, suffixes[1:], strict=True):
+        others = suffixed_names(each.kept.names, taken, suffix)
+        names.append(others)
+        fields += [field.with_name(others[field.name]).with_nullable(True) for field in each.kept]
+        fields += _added(each.options) if each.options.how != "anti" else []
     others_to_choose = ", other names for separation, position, position_angle, rank, nearness or score,"
     refuse_twins([field.name for field in fields], "match", suffixes, others_to_choose)
-    return MatchColumns(mine, others, pa.schema(fields))
+    return MatchColumns(mine, names[0], pa.schema(fields), tuple(names[1:]))
 
 
 def suffixed_names(names: Sequence[str], taken: Collection[str], suffix: str) -> dict[str, str]:
@@ -110,7 +138,7 @@ def _added(options: MatchOptions) -> list[pa.Field]:
         added.append(pa.field(options.nearness, pa.float64(), metadata=told))
     if options.score is not None:
         told = {"description": f"by {options.score.function}: the highest comes first"}
-        added.append(pa.field(options.score.name, pa.float64(), metadata=told))
+        added.append(pa.field(options.score.column, pa.float64(), metadata=told))
     return added
 
 
@@ -118,7 +146,7 @@ def _measured(name: str, unit: str, description: str) -> pa.Field:
     return pa.field(name, pa.float64(), metadata={"unit": unit, "description": description})
 
 
-def refuse_twins(names: Sequence[str], what: str, suffixes: tuple[str, str], mend: str) -> None:
+def refuse_twins(names: Sequence[str], what: str, suffixes: Sequence[str], mend: str) -> None:
     """Refuse names that are equal but for upper and lower case.
 
     Raises
@@ -129,7 +157,8 @@ def refuse_twins(names: Sequence[str], what: str, suffixes: tuple[str, str], men
     counts = Counter(name.casefold() for name in names)
     twins = sorted(name for name in names if counts[name.casefold()] > 1)
     if twins:
+        told = ", ".join(map(repr, suffixes[:-1]))
         raise SpecError(
             f"columns {', '.join(map(repr, twins))} of the {what} would share their names, with suffixes "
-            f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes{mend} or fewer columns"
+            f"{told} and {suffixes[-1]!r}; choose other suffixes{mend} or fewer columns"
         )

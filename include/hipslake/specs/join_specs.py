@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -16,6 +16,7 @@ from hipslake.specs.error_columns import ErrorRadius
 from hipslake.specs.hats_spec import HatsSpec
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.specs.margin_spec import MarginSpec
+from hipslake.specs.match_checks import check_epoch, check_missing_margin
 from hipslake.specs.mistakes import shown_value
 from hipslake.specs.schedule import Following
 from hipslake.specs.score_spec import ScoreSpec
@@ -30,6 +31,7 @@ MissingMargin = Literal["build", "none", "refuse"]
 MAX_RADIUS_ARCSEC = 3600.0
 MAX_NEIGHBOURS = 10_000
 _POSITION = ("ra_match", "dec_match")
+_SEPARATION, _POSITION_ANGLE = "separation_arcsec", "position_angle_deg"
 
 
 class MotionColumns(Frozen):
@@ -98,8 +100,12 @@ class JoinSpec(NamedSpec):
     @property
     def follows(self) -> tuple[str, ...]:
         """The catalogs of the warehouse whose newest versions are joined."""
-        named = (side.catalog for side in (self.left, self.right) if side.is_followed)
-        return tuple(dict.fromkeys(named))
+        return tuple(dict.fromkeys(side.catalog for side in self.sides if side.is_followed))
+
+    @property
+    def sides(self) -> tuple[SideSpec, ...]:
+        """The left side, and those on the right."""
+        return self.left, self.right
 
 
 class NestedSpec(Frozen):
@@ -138,24 +144,19 @@ class EquijoinSpec(JoinSpec):
         return next(iter(self.on.items()))
 
 
-class MatchOptions(Frozen):
-    """How rows are matched, and what the outcome is called."""
+class MatchRule(Frozen):
+    """Which rows of two catalogs are pairs, and what is stored of how near they are."""
 
     radius_arcsec: float | None = Field(default=None, gt=0, le=MAX_RADIUS_ARCSEC)
     radius: ErrorRadius | None = None  # of each pair of its own, in place of one for all
     score: ScoreSpec | None = None  # which of those within is the most likely; None: the nearest is
     min_radius_arcsec: float = Field(default=0.0, ge=0)
     neighbours: Literal["all", "best", "mutual"] | int = 1  # how many of the nearest, or pairs one to one
-    how: Literal["inner", "left", "anti", "outer"] = "inner"
     epoch: JulianYear | None = None  # that both sides are carried to
-    suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
-    separation: str = Field(default="separation_arcsec", min_length=1)  # names of columns that are added
-    position_angle: str = Field(default="position_angle_deg", min_length=1)
     rank: str | None = Field(default=None, min_length=1)  # 1 for the nearest; None: not stored
     nearness: str | None = Field(
         default=None, min_length=1
     )  # by what errors tell the nearest; None: not stored
-    position: tuple[Column, Column] | None = None  # of an outer match; None: ra_match, dec_match
 
     @field_validator("neighbours", mode="before")
     @classmethod
@@ -188,7 +189,7 @@ class MatchOptions(Frozen):
         return f"{self.radius_arcsec:g} arcsec"
 
     @model_validator(mode="after")
-    def _one_radius(self) -> MatchOptions:
+    def _one_radius(self) -> Self:
         if (self.radius_arcsec is None) == (self.radius is None):
             raise ValueError(
                 "radius_arcsec: give it for all pairs, or 'radius: {left: ..., right: ..., sigmas: ...}' for "
@@ -206,17 +207,31 @@ class MatchOptions(Frozen):
         return self
 
     @model_validator(mode="after")
-    def _limits_fit(self) -> MatchOptions:
+    def _limits_fit(self) -> Self:
         if self.radius_arcsec is not None and self.min_radius_arcsec > self.radius_arcsec:
             raise ValueError(
                 f"min_radius_arcsec: {self.min_radius_arcsec} is above radius_arcsec {self.radius_arcsec}"
             )
+        return self
+
+
+class MatchOptions(MatchRule):
+    """How rows of two catalogs are matched, and what the outcome is called."""
+
+    how: Literal["inner", "left", "anti", "outer"] = "inner"
+    suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
+    separation: str = Field(default=_SEPARATION, min_length=1)  # names of columns that are added
+    position_angle: str = Field(default=_POSITION_ANGLE, min_length=1)
+    position: tuple[Column, Column] | None = None  # of an outer match; None: ra_match, dec_match
+
+    @model_validator(mode="after")
+    def _suffixes_differ(self) -> Self:
         if self.suffixes is not None and self.suffixes[0] == self.suffixes[1]:
             raise ValueError(f"suffixes: both are {self.suffixes[0]!r}; give two that differ")
         return self
 
     @model_validator(mode="after")
-    def _only_outer_matches_are_placed(self) -> MatchOptions:
+    def _only_outer_matches_are_placed(self) -> Self:
         if self.position is not None and self.how != "outer":
             raise ValueError(
                 f"position: with 'how: {self.how}', rows lie where the left ones do; only an outer match "
@@ -230,6 +245,47 @@ class MatchOptions(Frozen):
         return (self.position or _POSITION) if self.how == "outer" else None
 
 
+class FurtherSide(MatchRule):
+    """A further right side of a cross-match, whose rows are matched with the same left ones."""
+
+    right: SideSpec
+    how: Literal["inner", "left", "anti"] = "inner"  # which left rows stay
+    suffix: str | None = None  # of its columns that another side has too; None: "_<catalog>"
+    separation: Column | None = None  # names of columns; None: as of the first, with "_<catalog>"
+    position_angle: Column | None = None
+
+    @field_validator("how", mode="before")
+    @classmethod
+    def _no_outer(cls, given: Any) -> Any:
+        if given == "outer":
+            raise ValueError(
+                "'outer' is for a match of two catalogs: right rows without a left one could not be matched "
+                "with the other catalogs; write 'inner', 'left' or 'anti'"
+            )
+        return given
+
+    def options(self, catalog: str, left_suffix: str) -> MatchOptions:
+        """The match of this side alone.
+
+        Parameters
+        ----------
+        catalog : str
+            The name of the right catalog, which names of columns end with where none is given.
+        left_suffix : str
+            Of the left columns that another side has too.
+        """
+        rule = {name: getattr(self, name) for name in MatchRule.model_fields}
+        if self.score is not None and self.score.name is None:
+            rule["score"] = self.score.model_copy(update={"name": f"{self.score.column}_{catalog}"})
+        return MatchOptions(
+            **rule,
+            how=self.how,
+            suffixes=(left_suffix, f"_{catalog}" if self.suffix is None else self.suffix),
+            separation=self.separation or f"{_SEPARATION}_{catalog}",
+            position_angle=self.position_angle or f"{_POSITION_ANGLE}_{catalog}",
+        )
+
+
 class AssociationSpec(Frozen):
     """The columns by which HATS readers join the two catalogs through the outcome."""
 
@@ -238,14 +294,15 @@ class AssociationSpec(Frozen):
 
 
 class CrossmatchSpec(JoinSpec, MatchOptions):
-    """One cross-match: two catalogs, how their rows match, and how the outcome is published."""
+    """One cross-match: two catalogs or more, how their rows match, and how the outcome is published."""
 
     of_no_outcome = JoinSpec.of_no_outcome | {"missing_margin"}
-    counted_if_said = JoinSpec.counted_if_said | {"radius", "nearness", "score"}
+    counted_if_said = JoinSpec.counted_if_said | {"radius", "nearness", "score", "further"}
 
     type: Literal["crossmatch"]
+    further: tuple[FurtherSide, ...] = ()  # matched with the same left rows as the right side
     association: AssociationSpec | None = None  # publish as a HATS association
-    missing_margin: MissingMargin = "refuse"  # where the right side has none that reaches far enough
+    missing_margin: MissingMargin = "refuse"  # where a right side has none that reaches far enough
 
     @model_validator(mode="after")
     def _association_has_pairs(self) -> CrossmatchSpec:
@@ -256,11 +313,17 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
                 "association: an outer match has right rows that belong to no left one; leave it out, or "
                 "take 'how: inner' or 'how: left'"
             )
+        if self.association is not None and self.further:
+            raise ValueError(
+                "association: it joins two catalogs, and with 'further' there are more; leave one of the two "
+                "out"
+            )
         return self
 
     @model_validator(mode="after")
     def _can_do_without_a_margin(self) -> CrossmatchSpec:
-        check_missing_margin(self.missing_margin, self.how)
+        for rule in self.rules:
+            check_missing_margin(self.missing_margin, rule.how)
         return self
 
     @model_validator(mode="after")
@@ -268,10 +331,49 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
         check_epoch(self.epoch, (self.left.motion, self.right.motion))
         return self
 
+    @model_validator(mode="after")
+    def _further_sides_fit(self) -> CrossmatchSpec:
+        if self.further and self.how == "outer":
+            raise ValueError(
+                "how: an outer match has right rows that belong to no left one, which further catalogs "
+                "cannot be matched with; take 'inner', 'left' or 'anti', or leave 'further' out"
+            )
+        for at, side in enumerate(self.further):
+            try:
+                check_epoch(side.epoch, (self.left.motion, side.right.motion))
+            except ValueError as error:
+                raise ValueError(f"further[{at}].{error}") from None
+            if side.suffix == self._left_suffix:
+                raise ValueError(
+                    f"further[{at}].suffix: is {side.suffix!r}, as that of the left side; give another"
+                )
+        return self
+
     @property
-    def options(self) -> MatchOptions:
-        """How rows are matched, without the rest."""
-        return MatchOptions(**{name: getattr(self, name) for name in MatchOptions.model_fields})
+    def sides(self) -> tuple[SideSpec, ...]:
+        """The left side, the right one, and the further ones."""
+        return self.left, self.right, *(each.right for each in self.further)
+
+    @property
+    def rules(self) -> tuple[MatchOptions | FurtherSide, ...]:
+        """How the rows of each right side are matched."""
+        return self, *self.further
+
+    def options(self, catalogs: Sequence[str]) -> tuple[MatchOptions, ...]:
+        """The match of the left side with each right one.
+
+        Parameters
+        ----------
+        catalogs : sequence of str
+            The names of the catalogs on the right.
+        """
+        first = MatchOptions(**{name: getattr(self, name) for name in MatchOptions.model_fields})
+        further = zip(self.further, catalogs[1:], strict=True)
+        return first, *(each.options(name, self._left_suffix) for each, name in further)
+
+    @property
+    def _left_suffix(self) -> str:
+        return "" if self.suffixes is None else self.suffixes[0]
 
 
 def match_options(**given: Any) -> MatchOptions:
@@ -284,30 +386,6 @@ def motion_columns(given: MotionColumns | Mapping[str, str] | None) -> MotionCol
     if given is None or isinstance(given, MotionColumns):
         return given
     return _validated(MotionColumns, given, within="motion")
-
-
-def check_missing_margin(missing_margin: str, how: str) -> None:
-    """An anti-match needs a margin; `ValueError` where it is to do without one."""
-    if missing_margin == "none" and how == "anti":
-        raise ValueError(
-            "missing_margin: 'none' does not fit 'how: anti', which says that rows have no partner: over the "
-            "borders of leaves nobody would have looked for one; take 'build', or 'how: left'"
-        )
-
-
-def check_epoch(epoch: float | None, motions: tuple[MotionColumns | None, MotionColumns | None]) -> None:
-    """An epoch and motions need each other; `ValueError` where one is alone."""
-    moving = [name for name, motion in zip(("left", "right"), motions, strict=True) if motion is not None]
-    if moving and epoch is None:
-        raise ValueError(
-            f"epoch: the rows of the {' and the '.join(moving)} side move, but it does not say where to; "
-            "give one, such as 2016.0"
-        )
-    if epoch is not None and not moving:
-        raise ValueError(
-            "epoch: no side has a motion, so nothing can be carried there; name its columns under motion, or "
-            "leave the epoch out"
-        )
 
 
 def _validated(model: type[Model], given: Mapping[str, Any], *, within: str = "") -> Model:

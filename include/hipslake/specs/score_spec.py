@@ -15,4 +15,9 @@ class ScoreSpec(Frozen):
     right: ColumnNames = ()
     parameters: dict[str, float | bool | str | tuple[float, ...]] = Field(default_factory=dict)
     minimum: float | None = None  # a candidate that scores less is none
-    name: Column = "score"  # of the column that is added
+    name: Column | None = None  # of the column that is added; None: see `column`
+
+    @property
+    def column(self) -> str:
+        """The name of the column, to which a further right side without a `name` adds that of its catalog."""
+        return self.name or "score"

@@ -108,13 +108,14 @@ def table_version(spec: IcebergSpec, warehouse: str, name: str) -> CommittedVers
 
 
 def origins_of_run(run_uri: str) -> tuple[Origin, ...]:
-    """Return what the run of a catalog reads: the two sides of its join, or its source files."""
+    """Return what the run of a catalog reads: all sides of its join, or its source files."""
     folder = RunFolder(run_uri)
     if not folder.storage.exists(RunFolder.JOIN):
         return origins_of_files(folder.inputs().files)
     join = plain_json(folder.document(RunFolder.JOIN))
-    sides = (join["left"], join["right"])
-    return tuple(Origin(kind="catalog", uri=side["uri"], version=str(side["version"])) for side in sides)
+    sides = (join["left"], join["right"], *(each["side"] for each in join.get("further", ())))
+    found = [Origin(kind="catalog", uri=side["uri"], version=str(side["version"])) for side in sides]
+    return tuple(dict.fromkeys(found))
 
 
 def origins_of_files(files: Iterable[SourceFile]) -> tuple[Origin, ...]:

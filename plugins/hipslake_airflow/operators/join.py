@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ResolveJoinOperator(ResolveOperator):
-    """Freeze the spec, the params, the versions of both catalogs and the write id of a run.
+    """Freeze the spec, the params, the versions of all catalogs and the write id of a run.
 
     Reads the params `threshold` and `force`, both optional. Parameters and what it pushes are those of
     `ResolveOperator`.
@@ -65,22 +65,22 @@ class ResolveEquijoinOperator(ResolveJoinOperator):
 
 
 class JoinOperator(SparkStepOperator):
-    """Join two catalogs and write the leaves of the outcome; in Spark, unless they are small.
+    """Join catalogs and write the leaves of the outcome; in Spark, unless they are small.
 
-    Skips the task if the newest version was made of the same versions of both, with the same spec.
+    Skips the task if the newest version was made of the same versions of them, with the same spec.
     """
 
     def prepare(self, context: Context) -> None:
         version = self.request(context).folder.inputs().unchanged_version
         if version is not None:
             raise AirflowSkipException(
-                f"Version {version} was made of these versions of both catalogs, with this spec and library "
+                f"Version {version} was made of these versions of its catalogs, with this spec and library "
                 "version; there is nothing to do. Set force to build a new version all the same."
             )
 
 
 class CrossmatchOperator(JoinOperator):
-    """Match two catalogs."""
+    """Match a catalog with one or more others."""
 
     step = "crossmatch"
 

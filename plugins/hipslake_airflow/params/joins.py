@@ -17,9 +17,9 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
             spec.missing_margin,
             type="string",
             enum=["refuse", "build", "none"],
-            title="Where the right catalog has no such margin",
+            title="Where a right catalog has no such margin",
             description="Fail and say what to build, build one for this run alone, beside it, or do without: "
-            "then partners in other leaves of the right catalog are missing, and the report says of how many "
+            "then partners in other leaves of that catalog are missing, and the report says of how many "
             "rows at most.",
         ),
         "region": region_field("Only rows of the left catalog in a part of the sky"),
@@ -55,8 +55,8 @@ def _radius_params(spec: CrossmatchSpec) -> dict[str, Param]:
 
 
 def join_params(spec: JoinSpec) -> dict[str, Param]:
-    """Return the params of any join of two catalogs."""
+    """Return the params of any join of catalogs."""
     return {
         "threshold": threshold_field(f"Empty: as the spec says ({spec.threshold})."),
-        "force": force_field("both catalogs, spec and library are unchanged"),
+        "force": force_field("all catalogs, spec and library are unchanged"),
     }

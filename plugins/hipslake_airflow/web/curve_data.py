@@ -223,10 +223,10 @@ def _matches(
 
 
 def _sides(metadata: CatalogMetadata) -> tuple[str | None, str | None]:
-    """The names of the catalogs that a join has read, the left one first."""
+    """The names of the first two catalogs that a join has read, the left one first, if both have names."""
     entries = [entry.uri for each in metadata.increments for entry in each.sources.entries or ()]
-    named = [match[1] for uri in entries if (match := _OF_A_VERSION.search(uri))]
-    return (named[0], named[1]) if len(named) == 2 else (None, None)
+    left, right = (_OF_A_VERSION.search(uri) for uri in (*entries[:2], "", "")[:2])
+    return (left[1], right[1]) if left and right else (None, None)
 
 
 def _or_null(values: np.ndarray) -> list[float | None]:

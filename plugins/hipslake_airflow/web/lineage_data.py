@@ -79,8 +79,9 @@ def edges_of(folder: SpecFolder) -> Iterator[Edge]:
         elif isinstance(spec, AdoptSpec):
             yield Edge(f"source:{spec.adopt.uri}", f"catalog:{spec.name}", "adopt")
         elif isinstance(spec, CrossmatchSpec | EquijoinSpec):
-            for side, given in (("left", spec.left), ("right", spec.right)):
-                yield Edge(_catalog(given.catalog), f"catalog:{spec.name}", f"{spec.type}, {side}")
+            for at, side in enumerate(spec.sides):
+                told = f"{spec.type}, {'right' if at else 'left'}"
+                yield Edge(_catalog(side.catalog), f"catalog:{spec.name}", told)
         elif isinstance(spec, TableSpec):
             sinks[spec.table] = f"table:{path.stem}"
             rows = spec.source

@@ -38,8 +38,8 @@ farther, in another leaf (`best`).
 
 
 @dataclass(frozen=True)
-class OpenBorders:
-    """Counts left rows that may lack partners.
+class RightBorders:
+    """The borders of the leaves of a right side without a margin, and the left rows near them.
 
     Attributes
     ----------
@@ -48,34 +48,12 @@ class OpenBorders:
         How far apart rows that match may stand in their catalogs.
     one_to_one : {"best", "mutual"} or None
         Which pairs there are where no row has more than one.
-    cut : RegionCut or None
-        Only left rows in it; None: all.
     """
 
     left: Side
     right: Side
     reach_arcsec: float
     one_to_one: OneToOne | None = None
-    cut: RegionCut | None = None
-
-    def told(self, rows: int) -> str:
-        """What is to be known of an outcome of which so many left rows may lack partners."""
-        left, right = self.left.metadata.catalog, self.right.metadata.catalog
-        return (
-            f"catalog {right} has no margin of {self.reach_arcsec:.6g} arcsec, and is matched without one: "
-            f"{rows} rows of {left} lie so near to borders of its leaves that they may lack partners"
-        )
-
-    def count(self, start: int, stop: int) -> int:
-        """How many of the left rows in [start, stop), order-29 pixels, may lack partners.
-
-        Rows are counted by where they stand: whether there is a partner over the border is not looked at. No
-        row that lacks one is left out.
-        """
-        rows = self._places.read(start, stop)
-        if self.cut is not None and rows.num_rows:
-            rows = self.cut.inside(rows)
-        return int(self.near(rows[HEALPIX_COLUMN].to_numpy(), *self.left.degrees(rows)).sum())
 
     def near(
         self, h29: NDArray[np.int64], ra: NDArray[np.float64], dec: NDArray[np.float64]
@@ -120,11 +98,61 @@ class OpenBorders:
         leaves = PixelTree(*pixels_in(self.right.metadata.group().pixels))
         return leaves.find(self._tiles.start) >= 0
 
+
+@dataclass(frozen=True)
+class OpenBorders:
+    """Counts left rows that may lack partners.
+
+    Attributes
+    ----------
+    rights : tuple of RightBorders
+        Of every right side that has no margin; at least one.
+    cut : RegionCut or None
+        Only left rows in it; None: all.
+    """
+
+    rights: tuple[RightBorders, ...]
+    cut: RegionCut | None = None
+
+    def told(self, rows: int) -> str:
+        """What is to be known of an outcome of which so many left rows may lack partners."""
+        lacking = " and ".join(
+            f"catalog {each.right.metadata.catalog} has no margin of {each.reach_arcsec:.6g} arcsec, and is "
+            "matched without one"
+            for each in self.rights
+        )
+        left, whose = self._left.metadata.catalog, "its" if len(self.rights) == 1 else "their"
+        return (
+            f"{lacking}: {rows} rows of {left} lie so near to borders of {whose} leaves that they may lack "
+            "partners"
+        )
+
+    def count(self, start: int, stop: int) -> int:
+        """How many of the left rows in [start, stop), order-29 pixels, may lack partners.
+
+        Rows are counted by where they stand: whether there is a partner over the border is not looked at. No
+        row that lacks one is left out, and none is counted twice.
+        """
+        rows = self._places.read(start, stop)
+        if self.cut is not None and rows.num_rows:
+            rows = self.cut.inside(rows)
+        return int(self.near(rows[HEALPIX_COLUMN].to_numpy(), *self._left.degrees(rows)).sum())
+
+    def near(
+        self, h29: NDArray[np.int64], ra: NDArray[np.float64], dec: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Which rows may lack partners in any right side; as `RightBorders.near`."""
+        return np.logical_or.reduce([each.near(h29, ra, dec) for each in self.rights])
+
+    @property
+    def _left(self) -> Side:
+        return self.rights[0].left
+
     @cached_property
     def _places(self) -> Stretches:
         """Reads where left rows stand, of those that pass the filter."""
-        place = self.left.position
-        return Stretches(self.left.storage, self.left.metadata, [place.ra, place.dec], self.left.filter)
+        place = self._left.position
+        return Stretches(self._left.storage, self._left.metadata, [place.ra, place.dec], self._left.filter)
 
 
 def check_reach(arcsec: float) -> None:

@@ -158,7 +158,7 @@ class IngestedReport(CatalogReport):
     """What a step says that publishes the rows of a run."""
 
     def origins(self, run_uri: str) -> tuple[Origin, ...]:
-        """Return the source files of the run, or the two sides of its join."""
+        """Return the source files of the run, or the sides of its join."""
         from hipslake.steps.committed import origins_of_run
 
         return origins_of_run(run_uri)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
@@ -18,6 +20,16 @@ from hipslake.steps.run import RunFolder, parse
 from hipslake.storage.plain_json import plain_json
 
 
+class FrozenRight(Frozen):
+    """A right side of a match, and what is known of it and the left one."""
+
+    side: FrozenSide
+    shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
+    radius_arcsec: float | None = None  # the largest that errors allow two rows; None: the spec says it
+    builds_margin: float | None = None  # arcseconds: of this side, for this run; None: it is not built
+    without_margin: bool = False  # rows match inside each leaf of this side alone
+
+
 class FrozenCrossmatch(Frozen):
     """The match of a run, and the versions that it reads."""
 
@@ -25,36 +37,40 @@ class FrozenCrossmatch(Frozen):
     left: FrozenSide
     right: FrozenSide
     region: str | None = None  # where left rows are matched; None: everywhere
-    shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
-    radius_arcsec: float | None = None  # the largest that errors allow two rows; None: the spec says it
-    builds_margin: float | None = None  # arcseconds: of the right side, for this run; None: it is not built
-    without_margin: bool = False  # rows match inside each right leaf alone
+    shift_arcsec: float  # of the right side, as the three that follow
+    radius_arcsec: float | None = None
+    builds_margin: float | None = None
+    without_margin: bool = False
+    further: tuple[FrozenRight, ...] = ()
+
+    @property
+    def rights(self) -> tuple[FrozenRight, ...]:
+        """All right sides."""
+        first = FrozenRight(
+            side=self.right,
+            shift_arcsec=self.shift_arcsec,
+            radius_arcsec=self.radius_arcsec,
+            builds_margin=self.builds_margin,
+            without_margin=self.without_margin,
+        )
+        return first, *self.further
+
+    @property
+    def sides(self) -> tuple[FrozenSide, ...]:
+        """All sides."""
+        return self.left, *(right.side for right in self.rights)
 
     def open(self, folder: RunFolder) -> Crossmatch:
-        """Open both catalogs; a margin that the run builds has to be there.
+        """Open all catalogs; margins that the run builds have to be there.
 
         Parameters
         ----------
         folder : RunFolder
             Of the run.
         """
-        sides = [open_side(side) for side in (self.left, self.right)]
-        left, right = ((side.storage, side.metadata) for side in sides)
-        match = Crossmatch.of(
-            left,
-            right,
-            self.spec.options,
-            columns=(self.spec.left.columns, self.spec.right.columns),
-            motions=(self.spec.left.motion, self.spec.right.motion),
-            shift_arcsec=self.shift_arcsec,
-            radius_arcsec=self.radius_arcsec,
-            region=None if self.region is None else parse_region(self.region),
-            filters=(self.spec.left.filters, self.spec.right.filters),
-            missing_margin="none" if self.without_margin else "refuse",
-            beside=None if self.builds_margin is None else margin_beside(folder),
-        )
-        # A margin that came to it since would let tasks of one run match in different ways.
-        return replace(match, without_margin=self.without_margin)
+        region = None if self.region is None else parse_region(self.region)
+        sides = [open_side(side) for side in self.sides]
+        return Crossmatch.of(pairings_of(self.spec, sides, known=self.rights, folder=folder), region)
 
 
 class FrozenEquijoin(Frozen):
@@ -65,9 +81,14 @@ class FrozenEquijoin(Frozen):
     right: FrozenSide
     left_columns: tuple[str, ...] | None  # with those that place a row
 
+    @property
+    def sides(self) -> tuple[FrozenSide, ...]:
+        """Both sides."""
+        return self.left, self.right
+
     def open(self, _folder: RunFolder) -> Equijoin | TimeSeries:
         """Open both catalogs."""
-        sides = [open_side(side) for side in (self.left, self.right)]
+        sides = [open_side(side) for side in self.sides]
         return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 
@@ -84,6 +105,54 @@ def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
     if is_equijoin:
         return parse(FrozenEquijoin, data, where=where)
     return parse(FrozenCrossmatch, data, where=where)
+
+
+def pairings_of(
+    spec: CrossmatchSpec,
+    sides: Sequence[CatalogReader],
+    *,
+    known: Sequence[FrozenRight] | None = None,
+    folder: RunFolder | None = None,
+) -> list[Pairing]:
+    """Return the left side with each right one, as a spec says; errors as of `Pairing.of`.
+
+    Parameters
+    ----------
+    spec : CrossmatchSpec
+    sides : sequence of CatalogReader
+        As those of the spec.
+    known : sequence of FrozenRight, optional
+        What the run has frozen of each right side.
+    folder : RunFolder, optional
+        Of the run, for the margins that it has built.
+    """
+    left, *rights = sides
+    options = spec.options([right.metadata.catalog for right in rights])
+    pairings = []
+    for at, (right, told, match) in enumerate(zip(rights, spec.sides[1:], options, strict=True)):
+        frozen = None if known is None else known[at]
+        margin, missing = None, spec.missing_margin
+        if frozen is not None:
+            missing = "none" if frozen.without_margin else "refuse"
+            if folder is not None and frozen.builds_margin is not None:
+                margin = margin_beside(folder, at)
+        pairing = Pairing.of(
+            (left.storage, left.metadata),
+            (right.storage, right.metadata),
+            match,
+            columns=(spec.left.columns, told.columns),
+            motions=(spec.left.motion, told.motion),
+            shift_arcsec=None if frozen is None else frozen.shift_arcsec,
+            radius_arcsec=None if frozen is None else frozen.radius_arcsec,
+            filters=(spec.left.filters, told.filters),
+            missing_margin=missing,
+            beside=margin,
+        )
+        if frozen is not None:
+            # A margin that came to it since would let tasks of one run match in different ways.
+            pairing = replace(pairing, without_margin=frozen.without_margin)
+        pairings.append(pairing)
+    return pairings
 
 
 def join_of(

@@ -1,7 +1,7 @@
-"""A margin of the right side of a cross-match that is made for one run, beside it.
+"""Margins of the right sides of a cross-match that are made for one run, beside it.
 
-The catalog of the right side may be of somebody else, or lie where nobody may write: it stays as it is. The
-margin lies in the run folder, and goes with it.
+The catalog of a right side may be of somebody else, or lie where nobody may write: it stays as it is. The
+margins lie in the run folder, and go with it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from hipslake.storage.folder import Storage
 
 log = logging.getLogger(__name__)
 
-_FOLDER = "join/margin"
 _FILES = "files.parquet"
 
 
-def build_margin_beside(folder: RunFolder, side: FrozenSide, arcsec: float, engine: Engine) -> None:
+def build_margin_beside(folder: RunFolder, at: int, side: FrozenSide, arcsec: float, engine: Engine) -> None:
     """Build an exact margin of a version of a catalog in a run folder, anew.
 
     Parameters
     ----------
     folder : RunFolder
+    at : int
+        Which of the right sides it is, from 0.
     side : FrozenSide
         The version, which is pinned.
     arcsec : float
@@ -43,8 +44,8 @@ def build_margin_beside(folder: RunFolder, side: FrozenSide, arcsec: float, engi
         The primary column group of the catalog lacks the position columns.
     """
     catalog = open_side(side)
-    storage = _place(folder)
-    folder.storage.delete_tree(_FOLDER)
+    storage = _place(folder, at)
+    folder.storage.delete_tree(_folder(at))
     order = margin_order(catalog.metadata, (arcsec,), folder.run().write_id)
     order = order.model_copy(update={"leaves_uri": catalog.uri, "leaves_mounts": catalog.metadata.mounts})
     log.info("Catalog %s has no margin of %g arcsec: it is made for this run.", catalog.uri, arcsec)
@@ -53,11 +54,15 @@ def build_margin_beside(folder: RunFolder, side: FrozenSide, arcsec: float, engi
     write_table(storage, _FILES, files.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA))
 
 
-def margin_beside(folder: RunFolder) -> BesideMargin:
-    """Return the margin that was built in a run folder."""
-    storage = _place(folder)
+def margin_beside(folder: RunFolder, at: int = 0) -> BesideMargin:
+    """Return the margin that was built in a run folder, of a right side, from 0."""
+    storage = _place(folder, at)
     return BesideMargin(storage, read_table(storage, _FILES))
 
 
-def _place(folder: RunFolder) -> Storage:
-    return folder.storage.sub(_FOLDER)
+def _place(folder: RunFolder, at: int) -> Storage:
+    return folder.storage.sub(_folder(at))
+
+
+def _folder(at: int) -> str:
+    return f"join/margin_{at}" if at else "join/margin"

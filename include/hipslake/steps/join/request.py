@@ -1,4 +1,4 @@
-"""Joins: two catalogs become a third. The outcome is verified and published like any other run's.
+"""Joins: catalogs become another one. The outcome is verified and published like any other run's.
 
 A join leaves in the run folder what the histogram, plan and write steps of an ingest leave, so that the
 ordinary steps follow it.
@@ -17,7 +17,7 @@ from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 
 FROZEN = RunFolder.JOIN
-"""What the run has frozen of its two catalogs, in the run folder."""
+"""What the run has frozen of its catalogs, in the run folder."""
 COUNTS = "join/counts"
 """The folder of what tasks have counted, in the run folder."""
 
@@ -58,12 +58,23 @@ class ResolveCrossmatchRequest(ResolveJoinRequest):
     missing_margin: MissingMargin | None = None  # overrides the spec's
 
 
+class ResolvedRight(Frozen):
+    """What the run froze of a further right side."""
+
+    catalog: str
+    version: int
+    reach_arcsec: float  # the margin that the catalog has to have, at least
+    builds_margin: bool  # as it has none, for this run
+    without_margin: bool  # as it has none, rows match inside each of its leaves alone
+
+
 class ResolveCrossmatchReport(ResolveJoinReport):
     """What the run froze."""
 
     reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
     builds_margin: bool = False  # as it has none, for this run
     without_margin: bool = False  # as it has none, rows match inside each of its leaves alone
+    further: tuple[ResolvedRight, ...] = ()
 
 
 class ResolveEquijoinRequest(ResolveJoinRequest):

@@ -1,10 +1,12 @@
-"""Resolve a cross-match: freeze the spec and the versions of both catalogs, and what the outcome will be."""
+"""Resolve a cross-match: freeze the spec and the versions of all catalogs, and what the outcome will be."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
@@ -13,9 +15,9 @@ from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.margin_spec import check_distances
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.given_files import check_region
-from hipslake.steps.join.frozen_join import FrozenCrossmatch
+from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenRight, pairings_of
 from hipslake.steps.join.frozen_sides import frozen_side
-from hipslake.steps.join.request import ResolveCrossmatchReport, ResolveCrossmatchRequest
+from hipslake.steps.join.request import ResolveCrossmatchReport, ResolveCrossmatchRequest, ResolvedRight
 from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
@@ -30,7 +32,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     RegionError
         If the region is none.
     SpecError, SchemaMismatchError, FilterError
-        If the spec, an override of it, a column or a filter is wrong, or the right side has no sufficient
+        If the spec, an override of it, a column or a filter is wrong, or a right side has no sufficient
         margin.
     NotWritableError, NoSpaceError
         If the warehouse cannot take a catalog.
@@ -47,47 +49,63 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     check_region(request.region, request.warehouse)
     region = None if request.region is None else region_of(request.region)
     with phases("catalogs"):
-        left, right = opened_sides(request, spec)
-        match = Crossmatch.of(
-            (left.storage, left.metadata),
-            (right.storage, right.metadata),
-            spec.options,
-            columns=(spec.left.columns, spec.right.columns),
-            motions=(spec.left.motion, spec.right.motion),
-            region=region,
-            filters=(spec.left.filters, spec.right.filters),
-            missing_margin=spec.missing_margin,
-        )
-        builds = not match.without_margin and not match.right.has_margin(match.reach_arcsec)
-        if builds:
-            _check_reach(match.reach_arcsec)
+        sides = opened_sides(request, spec)
+        match = Crossmatch.of(pairings_of(spec, sides), region)
+        first, *further = (_frozen(side, each) for side, each in zip(sides[1:], match.pairings, strict=True))
 
     told = None if region is None else str(region)  # a MOC file may change
+    without = [str(at) for at, each in enumerate(match.pairings) if each.without_margin]
     report = freeze(
         request,
-        (left, right),
-        outcome_spec(spec, (left, right), _place(match), _described(spec, match)),
+        sides,
+        outcome_spec(spec, sides, _place(match), _described(spec, match)),
         match.columns.schema,
         FrozenCrossmatch(
             spec=spec,
-            left=frozen_side(left),
-            right=frozen_side(right),
+            left=frozen_side(sides[0]),
+            right=first.side,
             region=told,
-            shift_arcsec=match.shift_arcsec,
-            radius_arcsec=None if spec.radius is None else match.radius_arcsec,
-            builds_margin=match.reach_arcsec if builds else None,
-            without_margin=match.without_margin,
+            shift_arcsec=first.shift_arcsec,
+            radius_arcsec=first.radius_arcsec,
+            builds_margin=first.builds_margin,
+            without_margin=first.without_margin,
+            further=tuple(further),
         ),
         phases,
         association=_association(spec, match),
         region=told,
-        inputs_text="without a margin" if match.without_margin else "",
+        inputs_text=f"without margins of {', '.join(without)}" if without else "",
     )
+    others = zip(match.pairings[1:], further, strict=True)
     return ResolveCrossmatchReport(
         **report.model_dump(),
-        reach_arcsec=match.reach_arcsec,
-        builds_margin=builds,
-        without_margin=match.without_margin,
+        reach_arcsec=match.pairings[0].reach_arcsec,
+        builds_margin=first.builds_margin is not None,
+        without_margin=first.without_margin,
+        further=tuple(
+            ResolvedRight(
+                catalog=pairing.right.metadata.catalog,
+                version=right.side.version,
+                reach_arcsec=pairing.reach_arcsec,
+                builds_margin=right.builds_margin is not None,
+                without_margin=right.without_margin,
+            )
+            for pairing, right in others
+        ),
+    )
+
+
+def _frozen(side: CatalogReader, pairing: Pairing) -> FrozenRight:
+    """Return what the run remembers of a right side."""
+    builds = not pairing.without_margin and not pairing.right.has_margin(pairing.reach_arcsec)
+    if builds:
+        _check_reach(pairing.reach_arcsec)
+    return FrozenRight(
+        side=frozen_side(side),
+        shift_arcsec=pairing.shift_arcsec,
+        radius_arcsec=None if pairing.options.radius is None else pairing.radius_arcsec,
+        builds_margin=pairing.reach_arcsec if builds else None,
+        without_margin=pairing.without_margin,
     )
 
 
@@ -110,8 +128,9 @@ def _check_reach(arcsec: float) -> None:
 
 def _place(match: Crossmatch) -> PositionSpec:
     """Return where rows of the outcome lie: where the left ones do, or by what an outer match adds."""
-    left, right = match.left.position, match.right.position
-    if (columns := match.options.placed_by) is not None:
+    first = match.pairings[0]
+    left, right = first.left.position, first.right.position
+    if (columns := first.options.placed_by) is not None:
         epoch = left.epoch if left.epoch == right.epoch else None
         return PositionSpec(ra=columns[0], dec=columns[1], epoch=epoch)
     kept = match.columns.left
@@ -122,34 +141,38 @@ def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
     """Return by which columns the outcome joins its two sides, if it is to say so."""
     if spec.association is None:
         return None
-    told, columns = spec.association, match.columns
-    for side, name, kept in ((match.left, told.left, columns.left), (match.right, told.right, columns.right)):
+    told, columns, (pairing,) = spec.association, match.columns, match.pairings
+    sides = (pairing.left, told.left, columns.left), (pairing.right, told.right, columns.right)
+    for side, name, kept in sides:
         if name not in kept:
             raise SpecError(
                 f"association: the outcome keeps no column {name!r} of {side.metadata.catalog}; it keeps "
                 f"{', '.join(kept)}"
             )
     return Association(
-        primary_uri=match.left.storage.uri(),
+        primary_uri=pairing.left.storage.uri(),
         primary_column=told.left,
         primary_column_here=columns.left[told.left],
-        join_uri=match.right.storage.uri(),
+        join_uri=pairing.right.storage.uri(),
         join_column=told.right,
         join_column_here=columns.right[told.right],
-        max_separation_arcsec=match.radius_arcsec,
+        max_separation_arcsec=pairing.radius_arcsec,
     )
 
 
 def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     left = spec.left.described(match.left.metadata.catalog)
-    right = spec.right.described(match.right.metadata.catalog)
     kinds = {
         "inner": "with",
         "left": "and, where there is one,",
         "anti": "without",
         "outer": "and, side by side where they match,",
     }
-    epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
+    told = []
+    for side, rule, pairing in zip(spec.sides[1:], spec.rules, match.pairings, strict=True):
+        right = side.described(pairing.right.metadata.catalog)
+        epoch = f" at J{rule.epoch:g}" if rule.epoch is not None else ""
+        apart = ", inside each leaf of the latter alone" if pairing.without_margin else ""
+        told.append(f"{kinds[rule.how]} {right} within {rule.within}{epoch}{apart}")
     where = f", {match.cut.region}" if match.cut is not None else ""
-    apart = ", inside each leaf of the latter alone" if match.without_margin else ""
-    return f"{left} {kinds[spec.how]} {right} within {spec.within}{epoch}{where}{apart}"
+    return f"{left} {'; '.join(told)}{where}"

@@ -1,6 +1,8 @@
-"""Resolve a join: what freezing the spec and the versions of two catalogs is for joins of every kind."""
+"""Resolve a join: what freezing the spec and the versions of the catalogs is for joins of every kind."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -26,22 +28,22 @@ _OF_OUTCOME = ("threshold", "layout", "parquet", "margin", "index", "hats", "vac
 """What the spec of a join says as that of a catalog does."""
 
 
-def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogReader, CatalogReader]:
-    """Open both sides: a catalog of the warehouse by its name, any other by its URI."""
+def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogReader, ...]:
+    """Open all sides: a catalog of the warehouse by its name, any other by its URI."""
     outcome = Storage.at(catalog_uri(request.warehouse, spec.name))
-    left, right = (_opened(request.warehouse, side, outcome) for side in (spec.left, spec.right))
-    return left, right
+    return tuple(_opened(request.warehouse, side, outcome) for side in spec.sides)
 
 
 def outcome_spec(
-    spec: JoinSpec, sides: tuple[CatalogReader, CatalogReader], place: PositionSpec, described: str
+    spec: JoinSpec, sides: Sequence[CatalogReader], place: PositionSpec, described: str
 ) -> CatalogSpec:
     """Return the spec of the catalog that a join becomes: its rows lie where the left rows lie.
 
     Parameters
     ----------
     spec : JoinSpec
-    sides : (CatalogReader, CatalogReader)
+    sides : sequence of CatalogReader
+        The left one first.
     place : PositionSpec
         Of the left side, with the names that the outcome gives its columns.
     described : str
@@ -66,7 +68,7 @@ def outcome_spec(
 
 def freeze(
     request: ResolveJoinRequest,
-    sides: tuple[CatalogReader, CatalogReader],
+    sides: Sequence[CatalogReader],
     outcome: CatalogSpec,
     schema: pa.Schema,
     join: FrozenCrossmatch | FrozenEquijoin,
@@ -81,7 +83,8 @@ def freeze(
     Parameters
     ----------
     request : ResolveJoinRequest
-    sides : (CatalogReader, CatalogReader)
+    sides : sequence of CatalogReader
+        The left one first.
     outcome : CatalogSpec
         As `outcome_spec` gives it.
     schema : pyarrow.Schema
@@ -128,8 +131,8 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> CatalogReader:
     return catalog
 
 
-def _inputs(spec_text: str, sides: tuple[CatalogReader, CatalogReader]) -> FrozenInputs:
-    """Return what the outcome is made of: a version of either catalog."""
+def _inputs(spec_text: str, sides: Sequence[CatalogReader]) -> FrozenInputs:
+    """Return what the outcome is made of: a version of every catalog."""
     files = tuple(side_as_file(at, side) for at, side in enumerate(sides))
     listing = [[file.uri, file.size, file.stamp] for file in files]
     return FrozenInputs(files=files, fingerprint=fingerprint_of([spec_text, __version__, listing]))

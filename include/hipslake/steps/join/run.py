@@ -64,14 +64,15 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         )
     with ExitStack() as stack:
         stack.enter_context(Heartbeat(catalog, frozen.write_id))
-        for side in (told.left, told.right):
+        for side in told.sides:
             keep_for_reading(stack, Storage.at(side.uri), side.version)
         with phases("clear"):
             for name in (exchange_root(frozen.write_id), f"{frozen.write_id}/{only_group(frozen.spec)}"):
                 catalog.delete_tree(name)
-        if isinstance(told, FrozenCrossmatch) and told.builds_margin is not None:
-            with phases("margin"):
-                build_margin_beside(folder, told.right, told.builds_margin, engine)
+        for at, right in enumerate(told.rights if isinstance(told, FrozenCrossmatch) else ()):
+            if right.builds_margin is not None:
+                with phases("margin"):
+                    build_margin_beside(folder, at, right.side, right.builds_margin, engine)
         with phases("align"):
             match = told.open(folder)
             stretches = match.stretches(request.task_rows or match.task_rows)
