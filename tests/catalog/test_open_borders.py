@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from tests.catalog.margins_by_hand import pixels_with_margin
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations
 from tests.examples import examples
+from tests.joins.skies import placed
 
 ROWS = 220
 CENTRES = [(0.0, 0.0), (45.0, 41.81), (10.0, 88.0), (200.0, -88.0), (100.0, -20.0)]
@@ -34,9 +35,10 @@ Pairs = set[tuple[int | None, int | None]]
 
 def patch(rng: np.random.Generator, centre: tuple[float, float], rows: int = ROWS) -> pa.Table:
     """Rows of one patch of some degrees."""
-    dec = np.clip(centre[1] + 3 * rng.normal(size=rows), -90, 90)
+    dec = centre[1] + 3 * rng.normal(size=rows)
     across = 3 * rng.normal(size=rows) / np.cos(np.radians(np.clip(dec, -85, 85)))
-    return rows_at((centre[0] + across) % 360, dec)
+    place = placed(centre[0] + across, dec)
+    return rows_at(place.ra, place.dec)
 
 
 def tiles_of(catalog: Catalog) -> tuple[list[tuple[int, int]], list[bool]]:
