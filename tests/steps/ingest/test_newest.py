@@ -309,3 +309,30 @@ def test_files_without_rows_are_an_empty_night(tmp_path: Path) -> None:
     survey.night(1)
     survey.night(2, rows=0)
     survey.assert_holds_what_landed()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_are_settled_as_a_loop_over_rows_settles_them(tmp_path: Path, seed: int) -> None:
+    """Few values, so that rows of a key are often tied, and then often equal in all columns."""
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(6, 40))
+    objects = rng.integers(0, 25, rows)
+    seen = [None if number > 3 else int(number) for number in rng.integers(0, 5, rows)]
+    light = [[int(number)] for number in rng.integers(0, 1 + seed % 2, rows)]
+    place = {"ra": objects.astype(float), "dec": np.zeros(rows)}
+    table = pa.table({"object": objects, "seen": pa.array(seen, pa.int64()), "light": light} | place)
+    land(tmp_path / "in", table, "parquet", seed)
+    newest: dict[int, tuple[int, set[int]]] = {}
+    for key, order, value in zip(objects.tolist(), seen, light, strict=True):
+        known = -1 if order is None else order
+        best, values = newest.get(key, (-2, set()))
+        if known >= best:
+            newest[key] = known, {value[0]} | (values if known == best else set())
+    folder = in_process.start(tmp_path / "warehouse", spec(tmp_path))
+    in_process.freeze(folder)
+    undecided = sum(len(values) > 1 for _, values in newest.values())
+    if undecided:
+        with pytest.raises(InputError, match=f"newest: {undecided} keys have rows that share their seen"):
+            counted(folder, split_target_bytes=300)
+    else:
+        assert counted(folder, split_target_bytes=300).rows_out == len(newest)
