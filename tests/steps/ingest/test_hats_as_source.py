@@ -228,3 +228,31 @@ def test_pixels_are_verified_whatever_columns_are_chosen(tmp_path: Path) -> None
     )
     with pytest.raises(BadRowsError, match=f"{table.num_rows} with _healpix_29 of another position"):
         hipslake.ingest(spec=given, warehouse=tmp_path / "warehouse", spark=False)
+
+
+def test_pixels_of_nights_are_verified(tmp_path: Path) -> None:
+    given = {
+        "name": "nights",
+        "mode": "append",
+        "source": {
+            "uri": f"{tmp_path}/{{{{ night }}}}/**/Npix=*.parquet",
+            "format": "parquet",
+            "healpix": "verify",
+        },
+        "position": {"ra": "ra", "dec": "dec"},
+        "newest": {"key": "id", "order": "dec"},
+    }
+    for night in ("2026-11-20", "2026-11-21"):
+        tree(tmp_path / night, own_columns=night == "2026-11-21")
+        interval = (night, night[:-1] + str(int(night[-1]) + 1))
+        catalog = hipslake.ingest(
+            spec=given, interval=interval, warehouse=tmp_path / "warehouse", spark=False
+        )
+    assert catalog.schema.names == ["_healpix_29", "id", "ra", "dec", "_row"]
+    assert sorted(catalog.read()["id"].to_pylist()) == sorted([*range(ROWS)] * 2)
+    path = sorted((tmp_path / "2026-11-21").rglob("Npix=*.parquet"))[0]
+    table = pq.read_table(path, partitioning=None)
+    wrong = pa.array(np.full(table.num_rows, 3))
+    pq.write_table(table.set_column(table.column_names.index("Npix"), "Npix", wrong), path)
+    with pytest.raises(BadRowsError, match=f"{table.num_rows} with Norder, Dir or Npix of another pixel"):
+        hipslake.ingest(spec=given, interval=interval, warehouse=tmp_path / "warehouse", spark=False)
