@@ -157,7 +157,9 @@ def test_pixels_of_other_writers_are_those_of_their_positions(
     rows = expected(one, place)
     if "_healpix_29" not in rows.column_names or not {"ra", "dec"} <= set(rows.column_names):
         pytest.skip("it holds no such pixels")
-    given = spec(tmp_path, uri=f"{place}/{one.name}/**/Npix=*.parquet", healpix="verify")
+    are_files = any(path.is_file() for path in (place / one.name).rglob("Npix=*"))
+    ending = "*" if are_files else "*/*"  # whatever the leaves are named
+    given = spec(tmp_path, uri=f"{place}/{one.name}/**/Npix={ending}", healpix="verify")
     catalog = hipslake.ingest(spec=given, warehouse=tmp_path / "warehouse", spark=False)
     ours, theirs = (
         table.select(["ra", "dec", "_healpix_29"]).sort_by([("ra", "ascending"), ("dec", "ascending")])
