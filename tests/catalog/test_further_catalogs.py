@@ -87,7 +87,7 @@ rules = st.fixed_dictionaries(
     thresholds=st.lists(st.sampled_from([15, 50, 5000]), min_size=4, max_size=4),
     batch=st.sampled_from([1, 7, 1 << 20]),
 )
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_rows_are_all_combinations_of_partners(
     seed: int, centre: tuple[float, float], asked: list[dict[str, Any]], thresholds: list[int], batch: int
 ) -> None:
