@@ -87,7 +87,8 @@ def catalog_answer(name: str, sky: Footprint) -> dict[str, Any]:
     return {
         "name": name, "uri": f"/warehouse/catalogs/{name}", "description": "made up", "attribution": "",
         "version": 1, "newest": 1, "created": "2026-11-21T03:30:00Z", "layout": "hats", "rows": rows,
-        "bytes": size, "rows_read": rows, "rows_rejected": 0, "groups": [group], "margins": [],
+        "bytes": size, "rows_read": rows, "rows_rejected": 0, "rows_superseded": 0,
+        "rows_near_borders": None, "groups": [group], "margins": [],
         "increments": [], "increments_in_all": 0, "co_partitioned": [], "indices": [], "lines": [],
         "dags": {}, "last_runs": [],
     }  # fmt: skip

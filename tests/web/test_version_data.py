@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake_airflow.web.answers import catalog_answer
 
 from tests.steps.nights import Survey
 
@@ -182,3 +183,13 @@ def known_run(page: Page) -> Iterator[str]:
     with create_session() as session:
         session.query(DagRun).filter_by(dag_id=INGEST).delete()
         session.query(DagModel).filter_by(dag_id=INGEST).delete()
+
+
+def test_rows_that_were_superseded_or_may_lack_partners_are_told(survey: Survey) -> None:
+    metadata = survey.catalog.metadata
+    replaced = metadata.increments[-1].model_copy(update={"superseded": 5})
+    changed = {"increments": (*metadata.increments[:-1], replaced), "rows_near_borders": 7}
+    told = catalog_answer("x", "/x", metadata.model_copy(update=changed), (), 4, (), {}, (), None, None, None)
+    assert (told.rows_superseded, told.rows_near_borders) == (5, 7)
+    told = catalog_answer("x", "/x", metadata, (), 4, (), {}, (), None, None, None)
+    assert (told.rows_superseded, told.rows_near_borders) == (0, None)

@@ -92,6 +92,8 @@ class CatalogAnswer(Frozen):
     bytes: int
     rows_read: int
     rows_rejected: int
+    rows_superseded: int
+    rows_near_borders: int | None  # of a match without a margin: left rows that may lack partners
     groups: tuple[GroupAnswer, ...]
     margins: tuple[MarginAnswer, ...]
     increments: tuple[IncrementSummary, ...]  # the newest ones
@@ -136,6 +138,8 @@ def catalog_answer(
         bytes=metadata.total_bytes,
         rows_read=metadata.rows_read,
         rows_rejected=metadata.rows_rejected,
+        rows_superseded=metadata.rows_superseded,
+        rows_near_borders=metadata.rows_near_borders,
         groups=tuple(_group(metadata, at) for at in range(len(metadata.groups))),
         margins=tuple(
             MarginAnswer.model_validate(

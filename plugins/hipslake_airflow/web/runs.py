@@ -61,6 +61,7 @@ class StepReport(Frozen):
     rows_in: int
     rows_out: int
     rows_rejected: int
+    rows_superseded: int
     bytes: int
     files: int
     seconds: dict[str, float]  # per phase
@@ -229,7 +230,7 @@ def _report(told: dict[str, Any]) -> StepReport:
             "error": f"{error['kind']}: {error['message']}" if error else None,
             **{
                 name: told.get(name) or 0
-                for name in ("rows_in", "rows_out", "rows_rejected", "bytes", "files")
+                for name in ("rows_in", "rows_out", "rows_rejected", "rows_superseded", "bytes", "files")
             },
             "seconds": told.get("seconds") or {},
             "finished": told.get("finished"),

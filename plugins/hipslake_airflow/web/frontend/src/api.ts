@@ -108,6 +108,8 @@ export interface Catalog {
   bytes: number;
   rows_read: number;
   rows_rejected: number;
+  rows_superseded: number;
+  rows_near_borders: number | null; // of a match without a margin
   groups: Group[];
   margins: { name: string; radius_arcsec: number; rows: number; bytes: number; files: number }[];
   increments: Increment[];
@@ -172,6 +174,7 @@ export interface Step {
   rows_in: number;
   rows_out: number;
   rows_rejected: number;
+  rows_superseded: number;
   bytes: number;
   files: number;
   seconds: Record<string, number>;

@@ -99,6 +99,8 @@ class CatalogPage {
       ["Layout", catalog.layout],
       ...(catalog.increments_in_all > 1 ? [["Nights", count(catalog.increments_in_all)] as [string, string]] : []),
       ...(catalog.rows_rejected ? [["Rejected", count(catalog.rows_rejected)] as [string, string]] : []),
+      ...(catalog.rows_superseded ? [["Superseded", count(catalog.rows_superseded)] as [string, string]] : []),
+      ...(catalog.rows_near_borders ? [["May lack partners", plural(catalog.rows_near_borders, "row")] as [string, string]] : []),
       ...(catalog.indices.length ? [["Indexed", catalog.indices.join(", ")] as [string, string]] : []),
       ...(source ? [["Looked at", since(source.looked_at)] as [string, HTMLElement]] : []),
       ...(read ? [] : [["Last run", lastRun(catalog.last_runs[0] ?? null)] as [string, HTMLElement]]),

@@ -23,7 +23,9 @@ export function runOf(run: Run, open: boolean): HTMLElement {
 function reports(found: Awaited<ReturnType<typeof server.reports>>): HTMLElement {
   if (!found.length) return h("p", { class: "quiet" }, "The run left no reports, or its folder is gone.");
   const most = Math.max(...found.map((step) => total(step.seconds)), 0.001);
-  const heads = ["Step", "Seconds", "", "Rows in", "Rows out", "Rejected", "Bytes", "Files", "Ended"];
+  const superseding = found.some((step) => step.rows_superseded);
+  const left = superseding ? ["Rejected", "Superseded"] : ["Rejected"];
+  const heads = ["Step", "Seconds", "", "Rows in", "Rows out", ...left, "Bytes", "Files", "Ended"];
   return table("Reports of the steps", heads, found.map((step) => {
     const meter = h("div", { class: "meter" });
     for (const [phase, value] of Object.entries(step.seconds)) {
@@ -35,9 +37,10 @@ function reports(found: Awaited<ReturnType<typeof server.reports>>): HTMLElement
       [h("strong", { class: step.ok ? null : "problem" }, step.step), step.reused ? h("span", { class: "badge" }, "reused") : null,
         step.error ? h("p", { class: "problem" }, step.error) : null],
       seconds(total(step.seconds)), meter,
-      count(step.rows_in), count(step.rows_out), count(step.rows_rejected), bytes(step.bytes), count(step.files), moment(step.finished),
+      count(step.rows_in), count(step.rows_out), count(step.rows_rejected), ...(superseding ? [count(step.rows_superseded)] : []),
+      bytes(step.bytes), count(step.files), moment(step.finished),
     ];
-  }), [1, 3, 4, 5, 6, 7]);
+  }), heads.map((_, at) => at).filter((at) => at !== 0 && at !== 2 && at !== heads.length - 1));
 }
 
 const total = (parts: Record<string, number>): number => Object.values(parts).reduce((sum, part) => sum + part, 0);
