@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -84,3 +85,13 @@ def test_a_table_is_sorted_as_arrow_does_it() -> None:
     table = pa.table({"k": [3, 1, None, 2, 1], "t": ["c", "b", "x", None, "a"]})
     keys = [("k", "ascending"), ("t", "descending")]
     assert in_sort_order(table, keys, 1).to_pylist() == table.sort_by(keys).to_pylist()
+
+
+@pytest.mark.parametrize("kind", [pa.decimal32(7, 2), pa.decimal64(12, 2), pa.decimal128(20, 2)], ids=str)
+@pytest.mark.parametrize("names", [["d"], ["k", "d"], ["d", "k"]])
+def test_decimals_of_every_width_are_sorted_as_python_sorts_them(kind: pa.DataType, names: list[str]) -> None:
+    rng = np.random.default_rng(3)
+    values = [Decimal(int(number)).scaleb(-2) for number in rng.integers(-500, 500, 200)]
+    table = pa.table({"k": rng.integers(0, 4, 200), "d": pa.array(values, kind)})
+    expected = sorted(table.to_pylist(), key=lambda row: [row[name] for name in names])
+    assert in_sort_order(table, [(name, "ascending") for name in names]).to_pylist() == expected

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from hipslake.engine.reordering import wide_decimals
+
 _VIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
@@ -40,6 +42,4 @@ def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([chunk.view(whole) for chunk in column.chunks], whole)
     if kinds.is_float16(kind):
         return column.cast(pa.float32())
-    if kinds.is_decimal(kind) and kind.bit_width < 128:
-        return column.cast(pa.decimal128(kind.precision, kind.scale))
-    return column.cast(_VIEWED[kind]) if kind in _VIEWED else column
+    return column.cast(_VIEWED[kind]) if kind in _VIEWED else wide_decimals(column)

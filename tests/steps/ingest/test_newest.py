@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,22 @@ def test_large_ids_and_words_of_dictionaries_are_keys(tmp_path: Path) -> None:
     path = spec(tmp_path, newest={"key": ["object", "band"], "order": "seen"})
     catalog, _ = published(tmp_path, path)
     assert sorted(catalog.read()["seen"].to_pylist()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal32(6, 2), pa.decimal64(15, 3)], ids=str)
+def test_small_decimals_are_keys_and_orders(tmp_path: Path, kind: pa.DataType) -> None:
+    rng = np.random.default_rng(8)
+    table = visits(8, "int", rows=200, equal=0)
+    dates = [None if seen is None else Decimal(seen - 100).scaleb(-2) for seen in table["seen"].to_pylist()]
+    keys = pa.array([Decimal(int(number)) for number in rng.integers(0, 40, 200)], kind)
+    decimals = table.set_column(1, "object", keys).set_column(3, "seen", pa.array(dates, kind))
+    decimals = decimals.filter(decimals["seen"].is_valid())
+    land(tmp_path / "in", decimals, "parquet")
+    catalog, _ = published(tmp_path, spec(tmp_path))
+    newest: dict[Decimal, tuple[Decimal, int]] = {}
+    for key, *last in zip(*(decimals[name].to_pylist() for name in ("object", "seen", "n")), strict=True):
+        newest[key] = max(newest.get(key, (Decimal(-10_000), -1)), tuple(last))
+    assert sorted(catalog.read()["n"].to_pylist()) == sorted(n for _, n in newest.values())
 
 
 def test_a_whole_step_that_is_done_again_finds_the_same(tmp_path: Path) -> None:

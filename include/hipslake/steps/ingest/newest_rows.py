@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.placement import Placer
 from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.reordering import wide_decimals
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources import Source
@@ -236,7 +237,7 @@ def plain_column(column: pa.Array) -> pa.Array:
         column = column.dictionary_decode()
     if pa.types.is_float16(column.type):
         return column.cast(pa.float32())
-    return column
+    return wide_decimals(column)
 
 
 def _signed(column: pa.Array) -> pa.Array:
