@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake import Catalog, adopt, publish
+from hipslake import Catalog, adopt, make_hips, publish
 from hipslake.errors import ConflictError, NotWritableError, SpecError, VerificationError
 from hipslake.storage import parquet_tail
 
@@ -227,6 +227,14 @@ def test_what_cannot_be_adopted_is_said(ours: Published, tree: Path, tmp_path: P
         adopt(spec_of(tree), warehouse=tmp_path / "w")
     with pytest.raises(SpecError, match="adopt"):
         adopt({"name": "x"}, warehouse=tmp_path / "w")
+
+
+def test_tiles_are_made_of_what_was_adopted(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"is a catalog of others.*; adopt it"):
+        make_hips(Catalog.open(tree))
+    catalog = adopt(spec_of(tree), warehouse=tmp_path / "warehouse", spark=False)
+    made = make_hips(catalog, spark=False)
+    assert made.rows_in == 1500
 
 
 def test_a_match_takes_an_adopted_side_by_its_name(tree: Path, tmp_path: Path) -> None:

@@ -156,8 +156,13 @@ def place_of(catalog: CatalogReader) -> tuple[str, str]:
     Raises
     ------
     SpecError
-        It lies in no warehouse.
+        It lies in no warehouse, or others wrote it.
     """
+    if catalog.metadata.is_foreign:
+        raise SpecError(
+            f"{catalog.uri} is a catalog of others and lies in no warehouse; adopt it (hipslake.adopt), "
+            "and take what was adopted"
+        )
     warehouse, _, tail = catalog.uri.rpartition(f"/{CATALOGS}/")
     if not warehouse or tail != catalog.name:
         raise SpecError(
