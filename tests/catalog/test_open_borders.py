@@ -17,6 +17,7 @@ from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.stretches import plan_stretches
 from hipslake.errors import SpecError
+from hipslake.joins.pair_scores import pair_score
 from hipslake.specs.join_specs import MatchOptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -260,6 +261,26 @@ def test_left_rows_where_the_right_side_has_no_leaf_are_counted(tmp_path: Path) 
         found = a.crossmatch(b, radius_arcsec=600, neighbours=which, missing_margin="none")
         assert found.num_rows == 0
         assert int(found.schema.metadata[b"rows_near_borders"]) == 1
+
+
+@pair_score
+def shared(candidates: pa.Table) -> np.ndarray:
+    """A left row of several candidates is less sure of each."""
+    rows = candidates["left_row"].to_numpy()
+    return (1 - candidates["separation_arcsec"].to_numpy() / 3600) / np.bincount(rows)[rows]
+
+
+def test_rows_whose_rivals_score_otherwise_beyond_the_border_are_counted(tmp_path: Path) -> None:
+    """The border is at ra 90. Beyond it, the rival of the row at 89.2 has another candidate."""
+    left = rows_at(np.array([89.2, 89.78]), np.full(2, 60.0))
+    right = rows_at(np.array([89.5, 90.07]), np.full(2, 60.0))
+    a, b = published(tmp_path, "a", left), published(tmp_path, "b", right)
+    wide = published(tmp_path / "wide", "b", right, margin_arcsec=600.0)
+    asked = {"radius_arcsec": 600, "neighbours": "mutual", "score": {"function": f"{__name__}:shared"}}
+    found = a.crossmatch(b, missing_margin="none", **asked)
+    assert pairs_of(found) == [(1, 0)]
+    assert pairs_of(a.crossmatch(wide, **asked)) == [(0, 0)]
+    assert int(found.schema.metadata[b"rows_near_borders"]) == 2
 
 
 def test_what_makes_no_sense_without_a_margin_is_refused(sides: tuple[Catalog, Catalog, Catalog]) -> None:

@@ -281,7 +281,8 @@ class CatalogJoins(CatalogReader):
             The key of this catalog and of the sources.
         time : str
             The column of the sources that they are sorted by; sources of one time stay in the order that they
-            were ingested in. NaN comes after all times, null after that.
+            were ingested in, gathered ones in that of the catalog, along the curve. NaN comes after all
+            times, null after that.
         name : str
             Of the column that holds the sources: a struct with a list per column of theirs, all equally long;
             empty lists for objects without any.

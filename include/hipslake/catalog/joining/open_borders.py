@@ -33,7 +33,7 @@ _REACHES: dict[OneToOne | None, float] = {None: 1.0, "mutual": 2.0, "best": 3.0}
 
 A row keeps its nearest, unless another has that one: a reach to the partner, and one from there to the other
 row, which may lie in another pixel (`mutual`), or have this partner only because its own nearest is a reach
-farther, in another leaf (`best`).
+farther, in another leaf (`best`). The score of the other row, too, may depend on candidates a reach farther.
 """
 
 
@@ -48,12 +48,15 @@ class RightBorders:
         How far apart rows that match may stand in their catalogs.
     one_to_one : {"best", "mutual"} or None
         Which pairs there are where no row has more than one.
+    scored : bool
+        Whether pairs have scores, which may depend on all candidates of their left row.
     """
 
     left: Side
     right: Side
     reach_arcsec: float
     one_to_one: OneToOne | None = None
+    scored: bool = False
 
     def near(
         self, h29: NDArray[np.int64], ra: NDArray[np.float64], dec: NDArray[np.float64]
@@ -86,7 +89,8 @@ class RightBorders:
 
     @property
     def _reach(self) -> float:
-        return _REACHES[self.one_to_one] * self.reach_arcsec + _SLACK
+        one_to_one = "best" if self.one_to_one == "mutual" and self.scored else self.one_to_one
+        return _REACHES[one_to_one] * self.reach_arcsec + _SLACK
 
     @cached_property
     def _tiles(self) -> PixelTree:

@@ -174,7 +174,8 @@ class Pairing:
         """Tells which left rows may lack partners; None: there is a margin."""
         if not self.without_margin:
             return None
-        return RightBorders(self.left, self.right, self.reach_arcsec, self.options.one_to_one)
+        scored = self.options.score is not None
+        return RightBorders(self.left, self.right, self.reach_arcsec, self.options.one_to_one, scored)
 
     @property
     def met(self) -> Intervals:
