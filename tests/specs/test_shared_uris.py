@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+import re
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
 from hipslake.specs.cron import Cron
 from hipslake.specs.schedule import check_cron
 from hipslake.specs.shared_uris import check_uris_apart
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
@@ -43,9 +44,11 @@ CRONS = st.one_of(
 _DAYS = st.tuples(st.just("0 0"), _numbers(1, 31), _MONTHS, st.just("*")).map(" ".join)
 
 
-def starts(cron: str, number: int) -> list[datetime]:
-    """The first starts by croniter, from 2024 on."""
-    found = croniter.croniter(cron, datetime(2023, 12, 31, 23, 59, tzinfo=UTC))
+def starts(
+    cron: str, number: int, after: datetime = datetime(2023, 12, 31, 23, 59, tzinfo=UTC)
+) -> list[datetime]:
+    """The first starts after a moment, by croniter."""
+    found = croniter.croniter(cron, after)
     return [found.get_next(datetime) for _ in range(number)]
 
 
@@ -96,22 +99,31 @@ _FIELDS = st.lists(_FIELD, min_size=1, max_size=2)
 
 @settings(max_examples=examples(300), deadline=None)
 @given(CRONS, _FIELDS, st.sampled_from(["-", "", "/"]))
+@example("0 3 8-20 4-9 0,3", [("start", ["%a"])], "-")  # Sundays in September 2031 and April 2032
 def test_what_is_refused_is_what_all_starts_show(
     cron: str, fields: list[tuple[str, list[str]]], between: str
 ) -> None:
     """Brute force: the URIs of some hundred starts, filled without the library, one after the other."""
     assume(Cron.parse(cron).comes())
     uri = "/x/" + "/".join(f"{{{{ {which}:{between.join(form)} }}}}" for which, form in fields) + ".csv"
-    moments = starts(cron, 700)
-    filled = [
-        "/".join((a if which == "start" else b).strftime(between.join(form)) for which, form in fields)
-        for a, b in pairwise(moments)
-    ]
-    if any(one == other for one, other in pairwise(filled)):
-        with pytest.raises(ValueError, match="would add the same files"):
-            check_uris_apart(uri, cron)
-    elif moments[-1].year > 2026:  # far enough to show that there is none
+
+    def shared(moments: list[datetime]) -> bool:
+        filled = [
+            "/".join((a if which == "start" else b).strftime(between.join(form)) for which, form in fields)
+            for a, b in pairwise(moments)
+        ]
+        return any(one == other for one, other in pairwise(filled))
+
+    try:
         check_uris_apart(uri, cron)
+    except ValueError as error:
+        told = re.findall(r"from (\d{4}-\d\d-\d\dT\d\d:\d\d)", str(error))
+        one, other = (datetime.fromisoformat(f"{each}+00:00") for each in told)
+        moments = starts(cron, 3, one - timedelta(minutes=1))
+        assert moments[:2] == [one, other]
+        assert shared(moments)
+    else:
+        assert not shared(starts(cron, 700))
 
 
 @pytest.mark.parametrize(
