@@ -1,7 +1,8 @@
 """What tasks have matched, waiting to be written: Arrow files in the write folder, one for each task.
 
 Each holds one stretch of the curve, and the numbers of tasks ascend along it. So the rows of a leaf are a few
-slices of a few neighbouring files; where the files are local they are mapped into memory, not read.
+slices of a few neighbouring files; where the files are local they are mapped into memory, not read. They are
+streams, as each batch may have dictionaries of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Pieces:
         """Store what a task has matched, and hand every batch on."""
         with (
             self.catalog.open(self.path(task), "wb", durable=False) as file,
-            pa.ipc.new_file(file, schema) as writer,
+            pa.ipc.new_stream(file, schema) as writer,
         ):
             for batch in batches:
                 for first in range(0, batch.num_rows, BATCH_ROWS):
@@ -55,8 +56,8 @@ class Pieces:
         """What a task has matched."""
         path = self.path(task)
         source = pa.memory_map(self.catalog.uri(path)) if self.catalog.is_local else self.catalog.open(path)
-        with source, pa.ipc.open_file(source) as reader:
-            return [reader.get_batch(at) for at in range(reader.num_record_batches)]
+        with source, pa.ipc.open_stream(source) as reader:
+            return list(reader)
 
 
 @dataclass(frozen=True)
