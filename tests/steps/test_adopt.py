@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog, adopt, make_hips, publish
+from hipslake.catalog import leaf_stamps
 from hipslake.errors import ConflictError, NotWritableError, SpecError, VerificationError
 from hipslake.storage import parquet_tail
 
@@ -150,12 +153,12 @@ def test_of_four_thousand_leaves_none_is_opened_and_each_change_is_told(tmp_path
     known = {leaf: leaf.read_bytes() for leaf in leaves(tree)}
     assert len(known) == 4000
     for leaf, data in known.items():
-        leaf.write_bytes(b"x" * len(data))
+        put(leaf, b"x" * len(data))
     catalog = adopt(spec_of(tree), warehouse=warehouse, spark=False)
     assert catalog.version == 1
     assert (catalog.metadata.total_rows, catalog.metadata.groups[0].leaves) == (8000, 4000)
     for leaf, data in known.items():
-        leaf.write_bytes(data)
+        put(leaf, data)
     assert catalog.read(["id"])["id"].to_pylist() == list(range(8000))
     gone = tree / "dataset" / "Norder=6" / "Dir=0" / "Npix=2718.parquet"
     gone.unlink()
@@ -185,6 +188,53 @@ def test_a_leaf_that_is_gone_or_another_is_named(ours: Published, tmp_path: Path
         with pytest.raises(VerificationError, match=leaf.name):
             catalog.read(filters="mag < 15")
         assert any(problem.path.endswith(leaf.name) for problem in catalog.verify().problems)
+
+
+def put(leaf: Path, data: bytes) -> None:
+    """Other content, as if nobody had written it."""
+    before = leaf.stat()
+    leaf.write_bytes(data)
+    os.utime(leaf, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("form", ["as it is", "folders", "mixed up and unplaced"])
+def test_a_leaf_that_is_written_again_is_told_though_it_has_as_many_rows(
+    ours: Published, tmp_path: Path, form: str
+) -> None:
+    tree, warehouse = variant(ours, form, tmp_path / "tree"), tmp_path / "warehouse"
+    catalog = adopt(spec_of(tree, margin={"arcsec": [10]}), warehouse=warehouse, spark=False)
+    assert catalog.verify().ok
+    leaf = sorted(path for path in tree.rglob("*.parquet") if "Npix=" in str(path))[3]
+    content = leaf.read_bytes()
+    time.sleep(0.01)  # the clock of a file system ticks in milliseconds
+    leaf.write_bytes(content)
+    for read in (
+        lambda: catalog.read(),
+        lambda: catalog.read(["id"], filters="mag < 15"),
+        lambda: catalog.statistics(["mag"]),
+        lambda: catalog.crossmatch(catalog, radius_arcsec=5, min_radius_arcsec=1),
+    ):
+        with pytest.raises(VerificationError, match=f"{leaf.name}.*others have changed it; adopt it anew"):
+            read()
+    assert any(leaf.name in f"{problem.path} {problem.message}" for problem in catalog.verify().problems)
+    again = adopt(spec_of(tree, margin={"arcsec": [10]}), warehouse=warehouse, force=True, spark=False)
+    assert again.version == 2
+    assert again.read().num_rows == 1500
+    assert again.verify().ok
+
+
+def test_lost_stamps_are_told(tree: Path, tmp_path: Path) -> None:
+    catalog = adopt(spec_of(tree), warehouse=tmp_path / "warehouse", spark=False)
+    adopted = catalog.metadata.adopted
+    assert adopted is not None
+    assert adopted.stamps is not None
+    catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
+    assert catalog.verify().ok
+    Path(catalog.storage.uri(adopted.stamps.path)).unlink()
+    leaf_stamps._known.cache_clear()
+    with pytest.raises(VerificationError, match=r"stamps\.parquet cannot be read"):
+        catalog.read()
+    assert any(problem.path == adopted.stamps.path for problem in catalog.verify().problems)
 
 
 def _shorter(leaf: Path) -> None:

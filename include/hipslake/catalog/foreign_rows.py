@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.leaf_form import LeafForm, form_of, given_schema
 from hipslake.catalog.leaf_opening import range_of, read_errors
+from hipslake.catalog.leaf_stamps import check_stamps
 from hipslake.engine.reordering import in_order
 from hipslake.errors import SchemaMismatchError, VerificationError
 from hipslake.predicates.evaluation import passing
@@ -66,6 +67,17 @@ def files_of_leaf(storage: Storage, path: str, folders: bool) -> list[str]:
     return names
 
 
+def current_files(storage: Storage, path: str, form: LeafForm) -> list[str]:
+    """The files of a leaf, which are those that were adopted, if they were.
+
+    Parameters and errors are those of `files_of_leaf` and `check_stamps`.
+    """
+    files = files_of_leaf(storage, path, form.folders)
+    with read_errors(storage, path):
+        check_stamps(storage, form.stamps, files)
+    return files
+
+
 def foreign_rows(
     storage: Storage,
     path: str,
@@ -114,9 +126,7 @@ def foreign_rows(
         deciding = sorted(predicate.columns)
         if not foreign_rows(storage, path, schema, deciding, predicate, inside).num_rows:
             return given.empty_table()  # most leaves, where few rows pass: their other columns are not read
-    tables = [
-        _of_file(storage, file, wanted, form, inside) for file in files_of_leaf(storage, path, form.folders)
-    ]
+    tables = [_of_file(storage, file, wanted, form, inside) for file in current_files(storage, path, form)]
     rows = pa.concat_tables(tables) if len(tables) != 1 else tables[0]
     if form.healpix != "none":
         rows = _along_curve(storage, path, rows)
@@ -156,7 +166,7 @@ def check_rows(storage: Storage, path: str, schema: pa.Schema, rows: int) -> Non
     if (form := form_of(schema)) is None:
         return
     found = 0
-    for file in files_of_leaf(storage, path, form.folders):
+    for file in current_files(storage, path, form):
         with read_errors(storage, file):
             found += parquet_tail(storage, file).footer.num_rows
     if found != rows:

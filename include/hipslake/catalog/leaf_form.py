@@ -29,12 +29,15 @@ class LeafForm(NamedTuple):
         The columns with ICRS degrees; "" where there are none.
     folders : bool
         Whether a leaf is a folder of Parquet files.
+    stamps : str
+        Path of the sidecar with the stamps of the files (`hipslake.catalog.leaf_stamps`); "" for none.
     """
 
     healpix: Literal["stored", "computed", "none"]
     ra: str
     dec: str
     folders: bool
+    stamps: str = ""
 
 
 def with_form(schema: pa.Schema, form: LeafForm) -> pa.Schema:

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hipslake.catalog.foreign_rows import files_of_leaf, foreign_batches, foreign_rows, row_group_ranges
+from hipslake.catalog.foreign_rows import current_files, foreign_batches, foreign_rows, row_group_ranges
 from hipslake.catalog.leaf_form import LeafForm, form_of
 from hipslake.catalog.leaf_opening import leaf_file, range_of, read_errors
 from hipslake.catalog.merging import within
@@ -101,7 +101,7 @@ def read_leaf(
 def leaf_files(storage: Storage, path: str, schema: pa.Schema) -> list[str]:
     """The files of a leaf, which has several where others wrote it as a folder; `schema` is its group's."""
     form = form_of(schema)
-    return [path] if form is None else files_of_leaf(storage, path, form.folders)
+    return [path] if form is None else current_files(storage, path, form)
 
 
 def leaf_rows_at(
@@ -282,7 +282,7 @@ def _foreign_sizes(
     """As `row_group_sizes`, of a leaf of others; row groups of unknown places begin with the leaf."""
     found = []
     first = int(inside.start[0]) if len(inside) else 0
-    for file in files_of_leaf(storage, path, form.folders):
+    for file in current_files(storage, path, form):
         with read_errors(storage, file):
             footer = parquet_tail(storage, file).footer
             chunks, wanted = ColumnChunks(footer), _places_of(footer, [*columns, form.ra, form.dec])

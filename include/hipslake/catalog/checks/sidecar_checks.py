@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, list_folder, listed_checksums
-from hipslake.catalog.metadata import GroupMetadata, Increment, Margin, Rejects
+from hipslake.catalog.leaf_stamps import STAMP_SCHEMA
+from hipslake.catalog.metadata import Adopted, GroupMetadata, Increment, Margin, Rejects
 from hipslake.catalog.partitions import (
     COVERAGE_SCHEMA,
     PARTITION_SCHEMA,
@@ -48,6 +49,14 @@ def partition_sidecar_problems(storage: Storage, group: GroupMetadata | Margin) 
     sidecars = group.sidecars or ()
     asked = [_Asked(each, PARTITION_SCHEMA, None, True, False) for each in sidecars]
     return list(_problems(storage, asked))
+
+
+def stamp_problems(storage: Storage, adopted: Adopted | None) -> list[Problem]:
+    """What is wrong with the stamps of adopted leaf files; parameters as of `partition_sidecar_problems`."""
+    stamps = None if adopted is None else adopted.stamps
+    return (
+        [] if stamps is None else list(_problems(storage, [_Asked(stamps, STAMP_SCHEMA, None, True, False)]))
+    )
 
 
 def increment_problems(

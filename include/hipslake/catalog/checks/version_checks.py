@@ -27,7 +27,11 @@ from hipslake.catalog.checks.leaf_lists import Leaf
 from hipslake.catalog.checks.metadata_checks import extra_files, group_problems, total_problems
 from hipslake.catalog.checks.row_checks import RowRules, fault_problem, repeated
 from hipslake.catalog.checks.row_comparison import RowComparison
-from hipslake.catalog.checks.sidecar_checks import increment_problems, partition_sidecar_problems
+from hipslake.catalog.checks.sidecar_checks import (
+    increment_problems,
+    partition_sidecar_problems,
+    stamp_problems,
+)
 from hipslake.catalog.checks.view_checks import (
     hats_problems,
     marker_problems,
@@ -88,6 +92,7 @@ class Verification:
             self._problems += total_problems(metadata, self._increments, expected)
             others = seen.others if seen is not None else None
             self._problems += increment_problems(storage, self._increments, seen=others)
+        self._problems += stamp_problems(storage, metadata.adopted)
         self._tables: dict[str, pa.Table] = {}
         self._groups = {each.name: _Group() for each in metadata.with_files}
         self._margin_rows = {margin.name: 0 for margin in metadata.margins}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,18 +115,30 @@ def leaves_by_listing(tree: HatsTree) -> ListedLeaves | None:
     """The leaves that a listing of the tree finds, with the bytes of their files; None of a web server."""
     if tree.storage.is_web_server:
         return None
-    folder = tree.path() if tree.is_hipscat else tree.path("dataset")
     order, npix, paths, sizes = [], [], [], []
-    for entry in tree.storage.list(folder, recursive=True):
-        match = _LEAF.search(entry.path)
-        if match is None or not _is_data(entry):
-            continue
+    for entry, match in _leaf_files(tree):
         order.append(int(match[1]))
         npix.append(int(match[2]))
         paths.append(_leaf_of(entry.path, match, has_folders(tree)))
         sizes.append(entry.size)
     levels, pixels = (np.array(each, np.int64) for each in (order, npix))
     return _summed(levels, pixels, paths, None, np.array(sizes, np.int64))
+
+
+def leaf_stamps(tree: HatsTree) -> dict[str, str] | None:
+    """The stamps of all leaf files that a listing finds, by path; None of a web server."""
+    if tree.storage.is_web_server:
+        return None
+    return {entry.path: entry.stamp for entry, _ in _leaf_files(tree)}
+
+
+def _leaf_files(tree: HatsTree) -> Iterator[tuple[Entry, re.Match[str]]]:
+    """The leaf files that a listing finds, with their pixels as they are named."""
+    folder = tree.path() if tree.is_hipscat else tree.path("dataset")
+    for entry in tree.storage.list(folder, recursive=True):
+        match = _LEAF.search(entry.path)
+        if match is not None and _is_data(entry):
+            yield entry, match
 
 
 def leaf_path(tree: HatsTree, order: int, npix: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, Field
 
+from hipslake.catalog.partitions import Sidecar
 from hipslake.specs.base import Frozen
 
 
@@ -22,4 +23,8 @@ class Adopted(Frozen):
     state: str = Field(description="digest of what named its leaves, by which it is known again")
     name: str = Field(description="what it is called there")
     builder: str = Field(default="", description="the software that wrote it, as it says")
+    stamps: Sidecar | None = Field(
+        default=None,
+        description="of the leaf files, as the store told them; none of copies, and of web servers",
+    )
     made: AwareDatetime | None = Field(default=None, description="when it was written, as it says")

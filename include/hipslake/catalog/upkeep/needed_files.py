@@ -99,6 +99,8 @@ def _single_files(metadata: CatalogMetadata) -> Iterator[str]:
     yield from (path for index in metadata.indices for path in index.paths)
     if metadata.earlier is not None:
         yield metadata.earlier.path
+    if metadata.adopted is not None and metadata.adopted.stamps is not None:
+        yield metadata.adopted.stamps.path
 
 
 def _files_of_increments(

@@ -17,11 +17,13 @@ from hipslake.catalog.coverage import coverage_table
 from hipslake.catalog.density import sky_map
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
+from hipslake.catalog.foreign.listed_leaves import leaf_stamps
 from hipslake.catalog.foreign_rows import files_of_leaf
 from hipslake.catalog.hats.skymap import write_skymap
-from hipslake.catalog.leaf_form import given_schema
+from hipslake.catalog.leaf_form import given_schema, with_form
+from hipslake.catalog.leaf_stamps import STAMP_SCHEMA
 from hipslake.catalog.metadata import Adopted, CatalogMetadata, GroupMetadata, Increment
-from hipslake.catalog.partitions import PARTITION_SCHEMA, SOURCE_SCHEMA, total_of, write_sidecar
+from hipslake.catalog.partitions import PARTITION_SCHEMA, SOURCE_SCHEMA, Sidecar, total_of, write_sidecar
 from hipslake.catalog.verification import problems_of_adopted
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError, VerificationError
@@ -133,6 +135,8 @@ class _Adoption:
         """Describe the leaves, build what goes with them, and commit."""
         with phases("leaves"):
             leaves = self._leaves()
+            stamps = self._stamps()
+            self._adopted = self._adopted.model_copy(update={"stamps": stamps})
         draft = self._draft(leaves)
         mounted = self._catalog.mounting(draft.mounts)
         spec = self._frozen.spec
@@ -174,6 +178,15 @@ class _Adoption:
             return self._copied(found)
         paths = pc.binary_join_element_wise(self._adopted.path, found["path"], "/")
         return found.set_column(found.schema.get_field_index("path"), PARTITION_SCHEMA.field("path"), paths)
+
+    def _stamps(self) -> Sidecar | None:
+        """The sidecar with the stamps of the files that stay where they are; None where nobody tells any."""
+        stamps = None if self._adopted.copied else leaf_stamps(self._others.tree)
+        if stamps is None:
+            return None
+        paths = [f"{self._adopted.path}/{path}" for path in stamps]
+        table = pa.table([paths, [*stamps.values()]], schema=STAMP_SCHEMA).sort_by("path")
+        return write_sidecar(self._catalog, self._write.id, "stamps", table)
 
     def _copied(self, leaves: pa.Table) -> pa.Table:
         """Copy the leaves, and what describes them; each copy is read back."""
@@ -218,7 +231,9 @@ class _Adoption:
 
     def _draft(self, leaves: pa.Table) -> CatalogMetadata:
         frozen, others, write_id = self._frozen, self._others, self._write.id
-        spec, schema = frozen.spec, others.schema_of()
+        spec, schema, stamps = frozen.spec, others.schema_of(), self._adopted.stamps
+        if stamps is not None:
+            schema = with_form(schema, others.leaves.form._replace(stamps=stamps.path))
         group = describe_group(
             spec, spec.column_groups[0].name, schema, leaves, storage=self._catalog, write_id=write_id
         )
