@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import s3fs
-from hipslake import Catalog
+from hipslake import Catalog, adopt
 from hipslake.errors import CatalogFormatError, VerificationError
 from hipslake.storage import parquet_tail
 from hipslake.storage.folder import Storage
 
 from tests.api.catalogs import publish_many_kinds
 from tests.api.test_scan import equal
-from tests.catalog.foreign_trees import tree_of, variant
+from tests.catalog.foreign_trees import leaves, tree_of, variant
 from tests.catalog.publishing import Published
 from tests.stores.web import WebServer
 
@@ -131,3 +133,29 @@ def test_other_forms_are_read_from_stores_too(
     mine = Catalog(ours.storage, ours.metadata)
     assert equal(found, mine.read(["id", "mag"], region=_AROUND))
     assert catalog.scan().count() == 2500
+
+
+def test_an_object_that_was_written_again_since_it_was_adopted_is_told(
+    place: Counted, ours: Published, tmp_path: Path
+) -> None:
+    tree = tree_of(ours, tmp_path / "tree")
+    place.put(tree, "tree")
+    spec = {"name": "theirs", "adopt": {"uri": f"{place.root}/tree"}}
+    catalog = adopt(spec, warehouse=tmp_path / "warehouse", spark=False)
+    assert catalog.metadata.adopted is not None
+    stamps = catalog.metadata.adopted.stamps
+    assert (stamps is None) is place.root.startswith("http")
+    mine = Catalog(ours.storage, ours.metadata)
+    assert equal(catalog.read(["id", "mag"], region=_AROUND), mine.read(["id", "mag"], region=_AROUND))
+    if stamps is None:
+        return
+    leaf = sorted(leaves(tree))[2]
+    rows = pq.read_table(leaf, partitioning=None)
+    changed = rows.set_column(rows.schema.get_field_index("mag"), "mag", pc.add(rows["mag"], 1.0))
+    pq.write_table(changed, leaf)
+    parquet_tail.forget_tails()
+    Storage.at(f"{place.root}/tree").write(str(leaf.relative_to(tree)), leaf.read_bytes())
+    with pytest.raises(VerificationError, match=f"{leaf.name} was another one .*adopt it anew"):
+        catalog.read(["id"])
+    again = adopt(spec, warehouse=tmp_path / "warehouse", force=True, spark=False)
+    assert again.read().num_rows == 2500

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +49,7 @@ def check_stamps(storage: Storage, stamps: str, files: Iterable[str]) -> None:
     known = _known(storage, stamps)
     for path in files:
         then = known.get(path)
-        now = storage.entry(path) if storage.is_local else _object(storage, path)
+        now = _object(storage, path) if "://" in storage.uri(path) else storage.entry(path)
         if then is None or (then and now.stamp and then != now.stamp):
             what = "was not there" if then is None else f"was another one ({then}, and is {now.stamp} now)"
             raise VerificationError(
@@ -70,6 +71,6 @@ def _known(storage: Storage, stamps: str) -> Mapping[str, str]:
     return dict(zip(table["path"].to_pylist(), table["stamp"].to_pylist(), strict=True))
 
 
-@cached(TTLCache(maxsize=100_000, ttl=_ASKED_AGAIN))
+@cached(TTLCache(maxsize=100_000, ttl=_ASKED_AGAIN), lock=Lock())
 def _object(storage: Storage, path: str) -> Entry:
     return storage.entry(path)
