@@ -19,6 +19,8 @@ from tests.api.catalogs import publish_many_kinds
 from tests.api.test_scan import equal
 from tests.catalog.publishing import Published
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def test_a_sample_is_the_same_for_a_seed_and_uniform_over_seeds(catalog: Catalog) -> None:
     columns = ["id", "mag"]

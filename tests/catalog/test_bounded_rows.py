@@ -18,6 +18,8 @@ from hipslake.sphere.regions import parse_region
 
 from tests.catalog.publishing import SHAPES, publish
 
+pytestmark = pytest.mark.sampled(2)
+
 REGIONS = (
     None,
     "cone 120 10 25deg",

@@ -27,6 +27,8 @@ from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, 
 from tests.examples import examples
 from tests.joins.skies import placed
 
+pytestmark = pytest.mark.sampled(2)
+
 ROWS = 220
 CENTRES = [(0.0, 0.0), (45.0, 41.81), (10.0, 88.0), (200.0, -88.0), (100.0, -20.0)]
 WHICH = [1, 3, "all", "best", "mutual"]

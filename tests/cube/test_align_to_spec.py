@@ -23,6 +23,8 @@ from hipslake.specs.vacuum_spec import Retention
 
 from tests.steps.nights import Survey, night_rows
 
+pytestmark = pytest.mark.sampled(2)
+
 CONDITIONS = "number is not null"
 SPEC: dict[str, Any] = {
     "name": "sky",

@@ -24,6 +24,8 @@ from hipslake.steps.ingest.split_list import SplitList
 
 from tests.sources.reading import csv_source, read, source
 
+pytestmark = pytest.mark.sampled(2)
+
 indexed_gzip = pytest.importorskip("indexed_gzip")
 
 TARGET = 64 << 10

@@ -21,6 +21,8 @@ from tests.api.test_scan import equal
 from tests.catalog.foreign_trees import leaves, tree_of, tree_of_many_leaves, variant
 from tests.catalog.publishing import Published
 
+pytestmark = pytest.mark.sampled(2)
+
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Published:
@@ -148,6 +150,7 @@ def test_no_leaf_is_opened(ours: Published, tmp_path: Path, monkeypatch: pytest.
     assert not catalog.verify().ok
 
 
+@pytest.mark.slow
 def test_of_four_thousand_leaves_none_is_opened_and_each_change_is_told(tmp_path: Path) -> None:
     tree, warehouse = tree_of_many_leaves(tmp_path / "tree", 4000), tmp_path / "warehouse"
     known = {leaf: leaf.read_bytes() for leaf in leaves(tree)}

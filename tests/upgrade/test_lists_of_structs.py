@@ -28,6 +28,8 @@ from tests.tables.sinking import Lake as Tables
 from tests.upgrade.made_by.lists_of_structs import night
 from tests.upgrade.unpacked import unpacked
 
+pytestmark = pytest.mark.sampled(2)
+
 VALUES = ("t", "v")
 STRUCTS = pa.struct([("t", pa.list_(pa.float64())), ("v", pa.list_(pa.float32()))])
 

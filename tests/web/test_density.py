@@ -14,7 +14,7 @@ from tests.web import made_up
 from tests.web.browser import Sky, chromium, find_chromium, watched
 from tests.web.oracle import whole_sky
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.sampled(2)]
 
 ORDER = 5  # of the pixels that have counts of their own
 # Values of the image at pixels of the screen, with the positions of their middles and around them.

@@ -22,6 +22,8 @@ from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at
 from tests.steps import in_process
 
+pytestmark = pytest.mark.sampled(2)
+
 SPEC = """\
 name: a_x_all
 type: crossmatch

@@ -19,6 +19,8 @@ from tests.steps.sinks import COLUMNS, INCREMENTS, Lake, interval, landed, told
 from tests.tables.compaction import compacting
 from tests.tables.compaction.compacting import compact
 
+pytestmark = pytest.mark.sampled(2)
+
 
 def test_each_run_takes_up_what_is_missing_once(lake: Lake, survey: Survey) -> None:
     lake.write_spec(INCREMENTS)
