@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
@@ -22,11 +23,16 @@ class SparkEngine:
 
     Parameters
     ----------
-    spark : SparkSession
+    session : SparkSession or Future of SparkSession
+        One that is still being opened is waited for when it is first needed.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, session: SparkSession | Future[SparkSession]) -> None:
+        self._session = session
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self._session.result() if isinstance(self._session, Future) else self._session
 
     @property
     def cores(self) -> int:

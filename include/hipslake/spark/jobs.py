@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NoReturn
 
 from hipslake.spark.installed import prefer_installed_pyspark
@@ -16,13 +16,15 @@ from hipslake.steps.run import RunFolder, StartedJob
 
 if TYPE_CHECKING:
     from hipslake.spark.engine import SparkEngine
+    from pyspark.sql import SparkSession
 
 
 def run_job(name: str) -> NoReturn:
     """Run a Spark job's step and leave the process; its exit code says only whether the step went well.
 
-    The report's `seconds` get one phase more, `session`: opening the Spark session and starting its Python
-    workers. The module that does the work is imported meanwhile.
+    The step begins while the session is being opened, and waits where it first needs it: what it does in
+    the driver before, such as listing and reading metadata, takes no time of its own. The report's `seconds`
+    get one phase more, `session`: opening the session and starting its Python workers.
 
     Parameters
     ----------
@@ -44,14 +46,19 @@ def run_job(name: str) -> NoReturn:
             from hipslake.spark.session import open_session
 
             start = time.perf_counter()
-            spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
-            engine = SparkEngine(spark)
-            started = StartedJob(application=spark.sparkContext.applicationId)
-            request.folder.write(RunFolder.job_path(request.step), started)
-            _start_workers(engine)
-            run = function.result()
+            opening: Future[SparkSession] = Future()
+            running = pool.submit(lambda: function.result()(request, SparkEngine(opening)))
+            try:  # here and not in the pool: Spark cancels its jobs at a signal to the main thread only
+                spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
+                started = StartedJob(application=spark.sparkContext.applicationId)
+                request.folder.write(RunFolder.job_path(request.step), started)
+                _start_workers(SparkEngine(spark))
+            except BaseException as error:
+                opening.set_exception(error)
+                raise
             seconds = time.perf_counter() - start
-            report = run(request, engine)
+            opening.set_result(spark)
+            report = running.result()
             return report.model_copy(update={"seconds": {"session": round(seconds, 4), **report.seconds}})
 
         code = execute_step(

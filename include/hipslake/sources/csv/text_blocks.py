@@ -21,6 +21,7 @@ LONGEST_ROW = 64 << 20
 DIVIDED_BYTES = 64 << 20
 """What a compressed file has at least, for several tasks to read it."""
 _DIVIDED_FILES = 16  # at most: more than that are as many tasks
+_FINER = 2  # than others are the parts of compressed files: each is unpacked too, and few tasks share them
 _END = 1 << 62  # of a content whose size only its end tells
 _LF = 10
 _CHUNK_BYTES = 8 << 20
@@ -175,7 +176,7 @@ class TextSource(Source):
         total = sum(file.size for file in files)
         for file in files:
             if file.size >= max(DIVIDED_BYTES, total // _DIVIDED_FILES):
-                points = self._points_in(file, target_bytes)
+                points = self._points_in(file, max(target_bytes // _FINER, 1))
                 found += _between(points, file, len(found))
                 if points:
                     continue
