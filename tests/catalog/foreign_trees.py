@@ -61,6 +61,23 @@ def leaves(tree: Path) -> list[Path]:
     return [path for path in tree.rglob("Npix=*.parquet") if path.is_file()]
 
 
+def without_leaf(tree: Path, leaf: Path) -> None:
+    """The tree as others would write it without a leaf."""
+    rows = pq.read_metadata(leaf).num_rows
+    order, npix = (part.partition("=")[2] for part in (leaf.parts[-3], leaf.stem))
+    leaf.unlink()
+    info = tree / "partition_info.csv"
+    lines = info.read_text().splitlines()
+    kept = [line for line in lines if not line.startswith(f"{order},{npix}")]
+    assert len(kept) == len(lines) - 1
+    info.write_text("\n".join(kept) + "\n")
+    (tree / "dataset" / "_metadata").unlink(missing_ok=True)
+    (tree / "point_map.fits").unlink(missing_ok=True)
+    for name in ("properties", "hats.properties"):
+        text = (tree / name).read_text()
+        (tree / name).write_text(text.replace("hats_nrows=1500", f"hats_nrows={1500 - rows}"))
+
+
 def without(*names: str) -> Change:
     """Files that a tree may lack."""
 

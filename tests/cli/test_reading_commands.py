@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import hipslake
 import numpy as np
@@ -244,6 +245,44 @@ def test_diff_of_a_first_version(command: Command, warehouse: Path) -> None:
     answer = command("diff", "reference")
     assert answer.code == 1
     assert "no version before 1" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], {}),
+        (["--filter", "mag < 15", "--columns", "id,mag"], {"filters": "mag < 15", "columns": ["id", "mag"]}),
+        (["--region", "cone 20 0 20deg", "--key", "id"], {"region": "cone 20 0 20deg", "key": ["id"]}),
+    ],
+)
+def test_changes_are_those_of_the_library(
+    command: Command, warehouse: Path, options: list[str], asked: dict[str, Any]
+) -> None:
+    for pair, since in (([], 2), (["--since", 1], 1), (["--since", 3, "--until", 2], 3)):
+        until = 2 if since == 3 else 3
+        expected = opened(warehouse).changes(since, until, **asked)
+        assert command("changes", SURVEY, *pair, *options).out == as_csv(expected.to_arrow())
+        counts = json.loads(command("changes", SURVEY, *pair, *options, "--count", "--json").out)
+        assert counts == {"catalog": SURVEY, "since": since, "until": until, **expected.counts()}
+        assert counts["delete" if since == 3 else "insert"] > 0
+    assert "insert" in command("changes", SURVEY, "--count").out
+
+
+def test_changes_are_written_to_files(command: Command, warehouse: Path, tmp_path: Path) -> None:
+    place = tmp_path / "changes.parquet"
+    assert command("changes", SURVEY, "--since", 1, "--to", place).out.startswith(f"{place}: 800 rows")
+    expected = opened(warehouse).changes(1)
+    assert as_csv(pq.read_table(place)) == as_csv(expected.to_arrow())
+    expected.export(tmp_path / "same.parquet")
+    assert (tmp_path / "same.parquet").read_bytes() == place.read_bytes()
+    assert pq.read_schema(place).metadata[b"hipslake.changes_since"] == b"1"
+
+
+def test_changes_of_a_first_version(command: Command, warehouse: Path) -> None:
+    answer = command("changes", "reference")
+    assert answer.code == 1
+    assert "no version before 1" in answer.err
+    assert command("changes", SURVEY, "--count", "--to", "a.csv").code == 2
 
 
 @pytest.mark.parametrize("damage", [False, True])

@@ -18,7 +18,7 @@ from hipslake.storage import parquet_tail
 
 from tests.api.catalogs import publish_many_kinds
 from tests.api.test_scan import equal
-from tests.catalog.foreign_trees import leaves, tree_of, tree_of_many_leaves, variant
+from tests.catalog.foreign_trees import leaves, tree_of, tree_of_many_leaves, variant, without_leaf
 from tests.catalog.publishing import Published
 
 pytestmark = pytest.mark.sampled(2)
@@ -115,29 +115,12 @@ def test_a_state_is_adopted_once_and_a_change_is_a_version(tree: Path, tmp_path:
     assert (first.version, adopt(spec_of(tree), warehouse=warehouse).version) == (1, 1)
     assert adopt(spec_of(tree), warehouse=warehouse, force=True).version == 2
     gone = sorted(leaves(tree))[0]
-    _without(tree, gone)
+    without_leaf(tree, gone)
     changed = adopt(spec_of(tree), warehouse=warehouse)
     assert changed.version == 3
     assert changed.metadata.total_rows < 1500
     assert changed.read().num_rows == changed.metadata.total_rows
     assert adopt(spec_of(tree, margin={"arcsec": [5]}), warehouse=warehouse).version == 4
-
-
-def _without(tree: Path, leaf: Path) -> None:
-    """The tree as others would write it without a leaf."""
-    rows = pq.read_metadata(leaf).num_rows
-    order, npix = (part.partition("=")[2] for part in (leaf.parts[-3], leaf.stem))
-    leaf.unlink()
-    info = tree / "partition_info.csv"
-    lines = info.read_text().splitlines()
-    kept = [line for line in lines if not line.startswith(f"{order},{npix}")]
-    assert len(kept) == len(lines) - 1
-    info.write_text("\n".join(kept) + "\n")
-    (tree / "dataset" / "_metadata").unlink(missing_ok=True)
-    (tree / "point_map.fits").unlink(missing_ok=True)
-    for name in ("properties", "hats.properties"):
-        text = (tree / name).read_text()
-        (tree / name).write_text(text.replace("hats_nrows=1500", f"hats_nrows={1500 - rows}"))
 
 
 def test_no_leaf_is_opened(ours: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,5 +298,5 @@ def test_a_catalog_that_is_written_anew_during_a_run_is_told(tree: Path, tmp_pat
     told = FrozenAdoption(spec=spec, uri=str(tree), state="other")
     with pytest.raises(ConflictError, match="written anew since the run began"):
         open_frozen(told, warehouse)
-    _without(tree, sorted(leaves(tree))[0])
+    without_leaf(tree, sorted(leaves(tree))[0])
     assert has_changed(spec, warehouse)

@@ -15,6 +15,7 @@ from hipslake.sphere.intervals import PixelLike
 from hipslake.sphere.regions import Moc, Region
 
 if TYPE_CHECKING:
+    from hipslake.api.catalog_changes import CatalogChanges
     from hipslake.api.column_histogram import ColumnHistogram
     from hipslake.api.column_statistics import Statistics
 
@@ -146,6 +147,65 @@ class CatalogScans(CatalogReader):
         return scan.map_partitions(
             function, frames=frames, schema=schema, workers=workers, processes=processes, spark=spark
         )
+
+    def changes(
+        self,
+        since: int,
+        until: int | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        region: Region | str | None = None,
+        *,
+        key: Sequence[str] | None = None,
+    ) -> CatalogChanges:
+        """The rows that were inserted, updated and deleted between two versions, not read yet.
+
+        They are the difference of two reads: of what `read` gives of either version, with the same columns,
+        filter and region. So a row whose new values do not pass the filter any more is deleted. Rows count
+        with all that they hold: of three equal ones in place of one, two were inserted. Compaction, splits,
+        margins, rollbacks and rows that come again as they were are no changes. A column that one version
+        lacks is null in its rows.
+
+        Only files that one of the versions alone has are opened.
+
+        Parameters
+        ----------
+        since : int
+            The version that changes are told from; it may be the later one.
+        until : int, optional
+            The version that they lead to; this one if not given.
+        columns : sequence of str, optional
+            What is compared and given, beside `_healpix_29`; all but `_row` if not given. `_row` may be asked
+            for, and is not compared.
+        filters, region
+            As for `read`.
+        key : sequence of str, optional
+            Columns of which no two rows have the same values. A row that went and one that came with the same
+            key are an update, wherever they lie. That of the catalog's spec if not given, where it has one.
+            Without a key there are only deletes and inserts.
+
+        Returns
+        -------
+        CatalogChanges
+            `_change` (`delete`, `update_before`, `update_after` or `insert`), `_healpix_29` and the columns:
+            `to_arrow()`, `to_batches()`, `to_pandas()`, `counts()`, `to_spark(spark)`.
+
+        Raises
+        ------
+        SpecError
+            It is a catalog of others that was not adopted, so that it has no versions.
+        VersionNotFoundError
+            There is no such version, or it was vacuumed.
+        SchemaMismatchError
+            Neither version has such a column, no type holds the values of both, or a column cannot be a key.
+        FilterError, RegionError
+            The text is no filter, or no region.
+        ReservedColumnError
+            The catalog has a column `_change`.
+        """
+        from hipslake.api.catalog_changes import CatalogChanges
+
+        return CatalogChanges.of(self, since, until, columns, filters, region, key)
 
     def statistics(
         self,

@@ -238,7 +238,7 @@ def moved(storage: Storage, old: CatalogMetadata, new: CatalogMetadata, group: s
     files = [next((each for each in metadata.groups if each.name == group), None) for metadata in (old, new)]
     if files == [None, None]:
         new.group(group)
-    removed, added, _ = _apart(storage, *files)
+    removed, added, _ = files_apart(storage, *files)
     return Moved(added=footprint_of(added), removed=footprint_of(removed))
 
 
@@ -246,7 +246,7 @@ def _changed(storage: Storage, old: Iterable[_Files], new: Iterable[_Files]) -> 
     before, after = ({files.name: files for files in each} for each in (old, new))
     changes = []
     for name in dict.fromkeys([*after, *before]):
-        removed, added, kept = _apart(storage, before.get(name), after.get(name))
+        removed, added, kept = files_apart(storage, before.get(name), after.get(name))
         changes.append(
             FilesChanged(
                 name=name,
@@ -262,7 +262,7 @@ def _changed(storage: Storage, old: Iterable[_Files], new: Iterable[_Files]) -> 
     return tuple(changes)
 
 
-def _apart(storage: Storage, old: _Files | None, new: _Files | None) -> tuple[pa.Table, pa.Table, int]:
+def files_apart(storage: Storage, old: _Files | None, new: _Files | None) -> tuple[pa.Table, pa.Table, int]:
     """The files that only the old one names, those that only the new one does, and how many both name."""
     shared = {s.path for s in (old.sidecars if old else None) or ()}
     shared &= {s.path for s in (new.sidecars if new else None) or ()}

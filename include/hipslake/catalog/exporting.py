@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hipslake.catalog.changes.change_feed import ChangeFeed
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import Part, parts, read_parts
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from hipslake.catalog.catalog_reader import CatalogReader
 
 
-def origin_of(metadata: CatalogMetadata, region: Region | str | None, filters: Any) -> Provenance:
-    """Where rows of a version come from, for the file that they are written to."""
+def origin_of(
+    metadata: CatalogMetadata, region: Region | str | None, filters: Any, since: int | None = None
+) -> Provenance:
+    """Where rows of a version come from, or changes since one, for the file that they are written to."""
     return Provenance(
         metadata.catalog,
         metadata.version,
@@ -32,12 +35,13 @@ def origin_of(metadata: CatalogMetadata, region: Region | str | None, filters: A
         metadata.attribution,
         region="" if region is None else str(region),
         filters="" if filters is None else str(filters),
+        changes_since=since,
     )
 
 
 @dataclass(frozen=True)
 class Export:
-    """An export: the rows, the format and the destination.
+    """An export: the rows, or what changed in them, the format and the destination.
 
     Attributes
     ----------
@@ -46,6 +50,8 @@ class Export:
     kind : ExportFormat
     selection : Selection
     origin : Provenance
+    feed : ChangeFeed or None
+        Of an export of changes.
     """
 
     catalog: CatalogReader
@@ -53,6 +59,7 @@ class Export:
     kind: ExportFormat
     selection: Selection
     origin: Provenance
+    feed: ChangeFeed | None = None
 
     @classmethod
     def of(
@@ -73,9 +80,43 @@ class Export:
             raise SchemaMismatchError("export: no column is asked for; name some, or none at all for all")
         return cls(catalog, uri, kind, selection, origin_of(catalog.metadata, region, filters))
 
+    @classmethod
+    def of_changes(
+        cls,
+        catalog: CatalogReader,
+        since: int,
+        uri: str,
+        *,
+        region: Region | str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        key: Sequence[str] | None = None,
+        format: str | None = None,
+    ) -> Export:
+        """Resolve an export of what changed since a version.
+
+        Parameters and errors are those of `Catalog.changes` and `Catalog.export`.
+        """
+        kind = ExportFormat.of(uri, format)
+        within = None if region is None else region_of(region)
+        old = catalog if since == catalog.version else type(catalog).open(catalog.opened_at, since)
+        feed = ChangeFeed.of(catalog.storage, old.metadata, catalog.metadata, columns, filters, within, key)
+        origin = origin_of(catalog.metadata, region, filters, since)
+        return cls(catalog, uri, kind, feed.new.selection, origin, feed)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What is written."""
+        return self.selection.schema if self.feed is None else self.feed.schema
+
+    @property
+    def bytes(self) -> int:
+        """Of the leaf files that are read."""
+        return sum(part.bytes for part in self.parts()) if self.feed is None else self.feed.bytes
+
     def check(self, *, overwrite: bool) -> None:
         """Look whether it can be written; errors as of `check_export`."""
-        check_export(self.uri, self.selection.schema, self.kind, overwrite=overwrite)
+        check_export(self.uri, self.schema, self.kind, overwrite=overwrite)
 
     def parts(self) -> list[Part]:
         """The stretches of the curve that are read."""
@@ -83,7 +124,9 @@ class Export:
         return parts(self.catalog.storage, self.catalog.metadata, groups, inside)
 
     def rows(self, pixels: Intervals | None = None) -> Iterator[pa.Table]:
-        """The rows, or those of them inside some pixels, along the curve."""
+        """The rows, or those of them inside some pixels, along the curve; of changes all."""
+        if self.feed is not None:
+            return self.feed.tables()
         return read_parts(self.catalog.storage, self.catalog.metadata, self.selection, pixels)
 
     def write(
@@ -91,5 +134,5 @@ class Export:
     ) -> Exported:
         """Write the rows; parameters and errors as of `write_export`."""
         return write_export(
-            self.uri, self.selection.schema, rows, self.kind, self.origin, overwrite=overwrite, note=note
+            self.uri, self.schema, rows, self.kind, self.origin, overwrite=overwrite, note=note
         )

@@ -78,7 +78,7 @@ def parts(
         for group in groups
     ]
     start, stop = zip(*map(leaf_spans, tables), strict=True)
-    first, last = _coarsest(np.concatenate(start), np.concatenate(stop))
+    first, last = coarsest(np.concatenate(start), np.concatenate(stop))
     found = [
         Part(int(a), int(b), {group: [] for group in groups}, set(), {group: [] for group in groups})
         for a, b in zip(first, last, strict=True)
@@ -98,7 +98,7 @@ def parts(
     return [part for part in found if any(part.paths.values())]
 
 
-def _coarsest(
+def coarsest(
     start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of nested or disjoint intervals, those that lie in no other; sorted."""

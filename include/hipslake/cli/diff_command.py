@@ -23,18 +23,11 @@ def run(options: argparse.Namespace) -> int:
     """Say how a version differs from another."""
     from hipslake.catalog.comparing import compare
     from hipslake.cli.main import OK
-    from hipslake.cli.places import opened
+    from hipslake.cli.places import earlier_version, opened
     from hipslake.cli.printing import print_json, print_table, size_text
-    from hipslake.errors import VersionNotFoundError
 
     new = opened(options, options.catalog, options.new)
-    number = options.old
-    if number is None:
-        number = max((each for each in new.versions() if each < new.version), default=None)
-    if number is None:
-        raise VersionNotFoundError(
-            f"{new.uri}: no version before {new.version} can be opened; name one to compare it with"
-        )
+    number = earlier_version(new) if options.old is None else options.old
     old = opened(options, options.catalog, number)
     found = compare(new.storage, old.metadata, new.metadata)
     if options.json:

@@ -22,6 +22,7 @@ COMMANDS = {
     "ls": "the catalogs and cubes of a warehouse, or the columns of a catalog",
     "versions": "what each version of a catalog brought",
     "diff": "how two versions of a catalog differ",
+    "changes": "the rows that were inserted, updated and deleted between two versions of a catalog",
     "read": "rows of a catalog: print them, count them, or write them to a file",
     "hips": "a catalog becomes tiles that Aladin shows: a HiPS catalogue",
     "verify": "read everything of a catalog back, and check it",

@@ -36,6 +36,24 @@ def opened(options: argparse.Namespace, name: str, version: int | None = None) -
     return Catalog.open(catalog_place(options, name), version)
 
 
+def earlier_version(catalog: Catalog) -> int:
+    """Return the version before one that was opened.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If none before it can be opened.
+    """
+    from hipslake.errors import VersionNotFoundError
+
+    number = max((each for each in catalog.versions() if each < catalog.version), default=None)
+    if number is None:
+        raise VersionNotFoundError(
+            f"{catalog.uri}: no version before {catalog.version} can be opened; name one to compare it with"
+        )
+    return number
+
+
 def specs_folders() -> list[Path]:
     """Return the folders whose subfolders hold the specs: those of `HIPSLAKE_SPECS`, parted by colons.
 

@@ -17,6 +17,7 @@ class Provenance(NamedTuple):
     attribution: str = ""
     region: str = ""
     filters: str = ""
+    changes_since: int | None = None  # of changes: the version that they begin with
 
     def fields(self) -> dict[str, str]:
         """The fields that are not empty, by name."""

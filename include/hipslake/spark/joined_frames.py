@@ -32,7 +32,7 @@ def leaf_by_leaf(spark: SparkSession, join: KeyedJoin) -> DataFrame:
     join : KeyedJoin
         An equi-join, or a nesting of sources in their objects.
     """
-    schema = from_arrow_schema(_as_spark_has_it(join.schema))
+    schema = from_arrow_schema(as_spark_has_it(join.schema))
     return by_stretches(spark, join.table, join.stretches(join.task_rows), schema)
 
 
@@ -87,7 +87,7 @@ def _frame(
     return frame.select(*place, quoted(side.key).alias(key), *renamed)
 
 
-def _as_spark_has_it(schema: pa.Schema) -> pa.Schema:
+def as_spark_has_it(schema: pa.Schema) -> pa.Schema:
     """Spark has no unsigned numbers, no half floats and no dictionaries."""
     return pa.schema([field.with_type(_spark_type(field.type)).remove_metadata() for field in schema])
 

@@ -1,0 +1,1 @@
+"""The change feed: the rows that were inserted, updated and deleted between two versions of a catalog."""
