@@ -40,13 +40,16 @@ def write_little(
     storage: Storage,
     source: pa.Table,
     degrees: tuple[np.ndarray, np.ndarray],
+    /,
     *,
     encode: Callable[[list[pa.Table], pa.Schema, dict[str, Any]], pa.Buffer] = encode_leaf,
+    rows: np.ndarray | None = None,
     **fields: Any,
 ) -> CatalogMetadata:
     """Write a table's leaf files and, with layout hats, the HATS files; the metadata comes back.
 
-    `encode` makes a file of row groups, of a schema and of the writer's options.
+    `encode` makes a file of row groups, of a schema and of the writer's options; `rows` has the `_row` of
+    each row of the table, if that is not its place.
     """
     spec = CatalogSpec.model_validate(
         {"name": "stars", "source": {"uri": "x", "format": "parquet"}, "threshold": "400 rows"} | fields
@@ -58,23 +61,23 @@ def write_little(
         "_healpix_29": index,
         "ra_icrs": degrees[0][order],
         "dec_icrs": degrees[1][order],
-        "_row": order,
+        "_row": order if rows is None else rows[order],
     }
     groups = []
     for name, schema in check_columns(spec, source.schema).items():
         columns = [added[c] if c in added else source[c].take(pa.array(order)) for c in schema.names]
         table = pa.table(columns, schema=schema)
         options = write_options(spec.parquet, schema)
-        rows = []
+        partitions = []
         for pixel, start, stop in leaves(index, spec.threshold_of(name).value):
             path = layout_paths(spec.layout).partition_path(WRITE, name, pixel)
             most = spec.parquet.row_group_rows
             row_groups = [table.slice(at, min(most, stop - at)) for at in range(start, stop, most)]
             data = encode(row_groups, schema, options).to_pybytes()
             storage.write(path, data)
-            rows.append((*pixel, path, stop - start, len(data), hashlib.sha256(data).hexdigest()))
-        partitions = pa.table(list(zip(*rows, strict=True)), names=PARTITION_SCHEMA.names)
-        groups.append(describe_group(spec, name, schema, partitions, storage=storage, write_id=WRITE))
+            partitions.append((*pixel, path, stop - start, len(data), hashlib.sha256(data).hexdigest()))
+        files = pa.table(list(zip(*partitions, strict=True)), names=PARTITION_SCHEMA.names)
+        groups.append(describe_group(spec, name, schema, files, storage=storage, write_id=WRITE))
     files = pa.table({"uri": ["x"], "size": [1], "stamp": ["s"], "rows": [len(index)]})
     metadata = CatalogMetadata(
         catalog=spec.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -40,8 +40,8 @@ class ColumnFiles(NamedTuple):
             for low, high in pairwise(bounds):
                 yield self._replace(**{"paths": (), "sidecars": (), name: files[low:high]})
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """`_healpix_29` and the column, leaf by leaf along the curve.
+    def batches(self, others: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """`_healpix_29`, the column, and other columns of the group, leaf by leaf along the curve.
 
         Raises
         ------
@@ -50,4 +50,4 @@ class ColumnFiles(NamedTuple):
         """
         table = read_partition_sidecars(self.storage, self.sidecars)
         for path in (*self.paths, *table["path"].to_pylist()):
-            yield from column_batches(self.storage, path, self.schema, [HEALPIX_COLUMN, self.column])
+            yield from column_batches(self.storage, path, self.schema, [HEALPIX_COLUMN, self.column, *others])

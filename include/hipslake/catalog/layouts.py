@@ -213,6 +213,11 @@ def index_root(write_id: str, column: str) -> str:
     return f"{write_id}/index_{safe}{digest}"
 
 
+def records_root(write_id: str) -> str:
+    """The folder of key records and superseded rows, a folder for each run of files."""
+    return f"{write_id}/_records"
+
+
 def skymap_path(write_id: str, group: str) -> str:
     """The picture of a group's partitions on the sky."""
     return f"{write_id}/_skymaps/{group}.png"

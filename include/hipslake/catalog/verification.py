@@ -25,6 +25,8 @@ from hipslake.catalog.checks.leaf_checks import LeafRules, verify_partition
 from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
 from hipslake.catalog.checks.log_checks import WholeLog, read_whole_log
 from hipslake.catalog.checks.margin_checks import MarginChecks
+from hipslake.catalog.checks.record_checks import record_problems
+from hipslake.catalog.checks.record_file_checks import record_paths
 from hipslake.catalog.checks.row_comparison import compare_rows
 from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.checks.view_checks import hats_index_problems
@@ -58,9 +60,9 @@ def verify_catalog(
 
     Looks at sizes, checksums, footers, schemas, row counts, thresholds, every value of every column, the
     order of the rows, their pixels, `_healpix_29` against the position columns, the leaves together, the
-    totals, the rows of the column groups against each other, co-partitioned columns, indices, sidecars, HATS
-    files, and files that nobody names. Where all that is right, every margin is made once more from the
-    leaves, and held against its files.
+    totals, the rows of the column groups against each other, co-partitioned columns, indices, key records
+    and the rows by them, sidecars, HATS files, and files that nobody names. Where all that is right, every
+    margin is made once more from the leaves, and held against its files.
 
     Parameters
     ----------
@@ -106,8 +108,11 @@ def verify_catalog(
         verification.add_problems(co_partition_problems(storage, metadata, engine, with_objects=with_objects))
     with phases("indices"):
         verification.add_problems(index_problems(storage, metadata, engine))
+    if metadata.key_records is not None:
+        with phases("key records"):
+            verification.add_problems(record_problems(storage, metadata, engine))
     if seen is not None:
-        seen.others |= {path for index in metadata.indices for path in index.paths}
+        seen.others |= _paths_beside(storage, metadata)
     return verification.report()
 
 
@@ -173,9 +178,17 @@ def verify_log(
         verification.add_problems(
             index_problems(storage, metadata, engine, seen=seen.others, against_rows=False)
         )
-        seen.others |= {path for index in metadata.indices for path in index.paths}
+        verification.add_problems(
+            record_problems(storage, metadata, engine, seen=seen.others, against_rows=False)
+        )
+        seen.others |= _paths_beside(storage, metadata)
         older.append(verification.report())
     return together(newest, older, whole.problems)
+
+
+def _paths_beside(storage: Storage, metadata: CatalogMetadata) -> set[str]:
+    """The files of indices and key records, which other versions may name too."""
+    return {path for index in metadata.indices for path in index.paths} | record_paths(storage, metadata)
 
 
 def _check_leaves(

@@ -41,6 +41,7 @@ class ProblemKind(StrEnum):
     ROW_SETS = "row sets"
     CO_PARTITIONING = "co-partitioning"
     INDEX_ENTRIES = "index entries"
+    RECORDS = "key records"
     MARGIN = "margin"
     METADATA = "metadata"
     POINTER = "pointer"
@@ -75,6 +76,7 @@ _MENDS = {
     ProblemKind.POINTER: _REPAIR,
     ProblemKind.VIEW: _REPAIR,
     ProblemKind.SIDECAR: _RESTORE,
+    ProblemKind.RECORDS: "restore the files from a copy, or roll back to a version that is right",
     ProblemKind.VERSION_LOG: "restore the file from a copy; no other file says what it said",
 }
 

@@ -116,8 +116,10 @@ def total_problems(
     if metadata.total_bytes != total_bytes:
         yield _total(f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}")
     rows = sum(increment.rows for increment in increments)
-    if rows != metadata.total_rows:
-        yield _total(f"the increments have {rows} rows, the catalog says {metadata.total_rows}")
+    beaten = metadata.key_records.rows_superseded if metadata.key_records is not None else 0
+    if rows - beaten != metadata.total_rows:
+        less = f", {beaten} of them superseded" if beaten else ""
+        yield _total(f"the increments have {rows} rows{less}, the catalog says {metadata.total_rows}")
     if (earlier := metadata.earlier) is not None:
         set_aside = increments[: len(earlier.writes)]
         for name, said, found in (
@@ -129,6 +131,7 @@ def total_problems(
                 earlier.rows_superseded or 0,
                 sum(each.superseded or 0 for each in set_aside),
             ),
+            ("deletes", earlier.deletes or 0, sum(each.deletes for each in set_aside)),
         ):
             if said != found:
                 message = f"metadata.json says {said} {name} of the earlier increments, which have {found}"
@@ -136,9 +139,11 @@ def total_problems(
     for increment in increments:
         if increment.sources.rows != increment.rows + increment.left_out:
             superseded = f", {increment.superseded} superseded" if increment.superseded else ""
+            deletes = f", {increment.deletes} of deletes" if increment.deletes else ""
             yield _total(
                 f"increment {increment.ordinal}: {increment.sources.rows} rows were read from the sources, "
-                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected{superseded}"
+                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected"
+                f"{superseded}{deletes}"
             )
     if expected is None:
         return

@@ -13,6 +13,7 @@ from hipslake.catalog.metadata.column_roles import (
     Position,
 )
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment, Rejects, SourceEntry, Sources
+from hipslake.catalog.metadata.key_records import KeyChanges, KeyRecords, RecordFile, RecordRun
 from hipslake.catalog.metadata.leaf_groups import Column, GroupMetadata, Margin, Partition
 from hipslake.catalog.metadata.version import CatalogMetadata, Owner, json_schema
 
@@ -27,11 +28,15 @@ __all__ = [
     "Increment",
     "Index",
     "IndexFile",
+    "KeyChanges",
+    "KeyRecords",
     "Margin",
     "Owner",
     "Partition",
     "PlacingObjects",
     "Position",
+    "RecordFile",
+    "RecordRun",
     "Rejects",
     "SourceEntry",
     "Sources",

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field, ValidationError, model_validator
 
+from hipslake.catalog.metadata.key_records import KeyChanges
 from hipslake.catalog.partitions import (
     COVERAGE_SCHEMA,
     PARTITION_SCHEMA,
@@ -87,6 +88,9 @@ class Increment(Frozen):
     superseded: int | None = Field(
         default=None, ge=1, description="rows that newer ones of the same key took the place of; none: 0"
     )
+    changes: KeyChanges | None = Field(
+        default=None, description="of a catalog in mode upsert: its records, and what they did"
+    )
     coverage: Sidecar | None = Field(default=None, description="how many of its rows lie in which pixel")
     by_leaf: Literal[True] | None = Field(
         default=None, description="`coverage` lists the leaf files of the version that brought the rows"
@@ -97,8 +101,13 @@ class Increment(Frozen):
 
     @property
     def left_out(self) -> int:
-        """Rows of the sources that are not among its own: rejected or superseded."""
-        return self.rejects.rows + (self.superseded or 0)
+        """Rows of the sources that are not among its own: rejected or superseded, or records of deletes."""
+        return self.rejects.rows + (self.superseded or 0) + self.deletes
+
+    @property
+    def deletes(self) -> int:
+        """Rows of the sources that say that a key has no row."""
+        return self.changes.deletes if self.changes is not None else 0
 
     @model_validator(mode="after")
     def _lies_somewhere(self) -> Increment:
@@ -126,6 +135,26 @@ LISTED_AGAIN = 16
 
 _SIDECAR = pa.struct({"path": pa.string(), "rows": pa.int64(), "sha256": pa.string()})
 _SOURCE = pa.struct({"uri": pa.string(), "size": pa.int64(), "stamp": pa.string(), "rows": pa.int64()})
+_FILE = pa.struct(
+    {
+        "path": pa.string(),
+        "rows": pa.int64(),
+        "bytes": pa.int64(),
+        "sha256": pa.string(),
+        "first": pa.list_(pa.string()),
+        "last": pa.list_(pa.string()),
+    }
+)
+_RUN = pa.struct(
+    {
+        "ordinals": pa.string(),
+        "rows": pa.int64(),
+        "bytes": pa.int64(),
+        "files": pa.list_(_FILE),
+        "sidecar": _SIDECAR,
+    }
+)
+_COUNTS = ("deletes", "inserted", "updated", "deleted", "outdated", "missing_deletes")
 _LEAF = pa.struct({"order": pa.int32(), "npix": pa.int64(), "rows": pa.int64()})
 
 INCREMENT_SCHEMA = pa.schema(
@@ -149,6 +178,7 @@ INCREMENT_SCHEMA = pa.schema(
             {"rows": pa.int64(), "path": pa.string(), "reasons": pa.map_(pa.string(), pa.int64())}
         ),
         "superseded": pa.int64(),
+        "changes": pa.struct({"run": _RUN, **dict.fromkeys(_COUNTS, pa.int64())}),
         "coverage": _SIDECAR,
         "by_leaf": pa.bool_(),
         "leaves": pa.list_(_LEAF),
@@ -170,11 +200,16 @@ class EarlierIncrements(Sidecar):
         ge=1,
         description="by newer ones of the same key; without it, the table says nothing of them",
     )
+    deletes: int | None = Field(
+        default=None,
+        ge=0,
+        description="records that say that a key has no row; without it, the table says nothing of `changes`",
+    )
 
     @property
     def table_schema(self) -> pa.Schema:
         """Of the sidecar."""
-        return _sidecar_schema(self.rows_superseded)
+        return _sidecar_schema(self.rows_superseded, self.deletes)
 
     def read(self, storage: Storage) -> tuple[Increment, ...]:
         """The increments, ascending by ordinal; `storage` is at the catalog's root.
@@ -211,7 +246,9 @@ def set_aside(increments: Sequence[Increment], storage: Storage, write_id: str) 
         The write that the sidecar belongs to.
     """
     superseded = sum(each.superseded or 0 for each in increments) or None
-    table = pa.Table.from_pylist([_row(each) for each in increments], _sidecar_schema(superseded))
+    keyed = any(each.changes is not None for each in increments)
+    deletes = sum(each.deletes for each in increments) if keyed else None
+    table = pa.Table.from_pylist([_row(each) for each in increments], _sidecar_schema(superseded, deletes))
     stored = write_sidecar(storage, write_id, "increments", table)
     return EarlierIncrements(
         **stored.model_dump(),
@@ -221,14 +258,14 @@ def set_aside(increments: Sequence[Increment], storage: Storage, write_id: str) 
         rows_read=sum(each.sources.rows for each in increments),
         rows_rejected=sum(each.rejects.rows for each in increments),
         rows_superseded=superseded,
+        deletes=deletes,
     )
 
 
-def _sidecar_schema(superseded: int | None) -> pa.Schema:
-    """As `INCREMENT_SCHEMA`; without a column of superseded rows where there are none, as older ones are."""
-    if superseded is not None:
-        return INCREMENT_SCHEMA
-    return INCREMENT_SCHEMA.remove(INCREMENT_SCHEMA.get_field_index("superseded"))
+def _sidecar_schema(superseded: int | None, deletes: int | None) -> pa.Schema:
+    """As `INCREMENT_SCHEMA`, without columns of what there is not, so that older libraries read the table."""
+    lacking = {"superseded": superseded is None, "changes": deletes is None}
+    return pa.schema([field for field in INCREMENT_SCHEMA if not lacking.get(field.name, False)])
 
 
 def _row(increment: Increment) -> dict[str, Any]:

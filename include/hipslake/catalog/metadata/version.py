@@ -15,6 +15,7 @@ from hipslake.catalog.layouts import HATS, LayoutPaths, layout_paths
 from hipslake.catalog.metadata.adopted import Adopted
 from hipslake.catalog.metadata.column_roles import Association, CoPartitioned, Index, Position
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment
+from hipslake.catalog.metadata.key_records import KeyRecords
 from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
 from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import ROW_COLUMN
@@ -74,6 +75,9 @@ class CatalogMetadata(Frozen):
     co_partitioned: tuple[CoPartitioned, ...] = Field(default=(), description="verified before each commit")
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
+    key_records: KeyRecords | None = Field(
+        default=None, description="of a catalog in mode upsert: which night brought which key"
+    )
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
     rows_near_borders: int | None = Field(
         default=None,
@@ -224,12 +228,19 @@ class CatalogMetadata(Frozen):
     def rows_superseded(self) -> int:
         """Rows that newer ones of the same key took the place of, of all increments."""
         earlier = (self.earlier.rows_superseded or 0) if self.earlier else 0
-        return earlier + sum(increment.superseded or 0 for increment in self.increments)
+        by_nights = self.key_records.rows_superseded if self.key_records else 0
+        return earlier + sum(increment.superseded or 0 for increment in self.increments) + by_nights
+
+    @property
+    def deletes(self) -> int:
+        """Rows of the sources that say that a key has no row, of all increments."""
+        earlier = (self.earlier.deletes or 0) if self.earlier else 0
+        return earlier + sum(increment.deletes for increment in self.increments)
 
     @property
     def rows_left_out(self) -> int:
-        """Rows of the sources that the catalog does not hold: rejected or superseded."""
-        return self.rows_rejected + self.rows_superseded
+        """Rows of the sources that the catalog does not hold: rejected or superseded, or of deletes."""
+        return self.rows_rejected + self.rows_superseded + self.deletes
 
     @property
     def with_files(self) -> tuple[GroupMetadata | Margin, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin, RecordRun
 from hipslake.catalog.partitions import read_partition_sidecars, write_of
 from hipslake.storage.folder import Storage
 
@@ -49,9 +49,9 @@ def needed_files(
 ) -> NeededFiles:
     """Every file in some writes that some versions name.
 
-    Leaf files of groups and margins, indices, sidecars and rejects. Of the sidecars of partitions and
-    of increments, only those are read that say that they name files in these writes, and each only once,
-    whatever number of versions shares it.
+    Leaf files of groups and margins, indices, key records, sidecars and rejects. Of the sidecars of
+    partitions, of increments and of runs of records, only those are read that say that they name files in
+    these writes, and each only once, whatever number of versions shares it.
 
     Parameters
     ----------
@@ -73,6 +73,8 @@ def needed_files(
     for metadata in versions:
         columns = [_fresh_table(storage, each, writes, seen)["path"] for each in metadata.with_files]
         single = [*_single_files(metadata), *_files_of_increments(storage, metadata, writes, seen)]
+        if metadata.key_records is not None:
+            single += _files_of_runs(storage, metadata.key_records.all_runs, writes, seen)
         columns.append(pa.chunked_array([pa.array(single, pa.string())]))
         for column in columns:
             chunks += column.filter(pc.is_in(write_of(column), value_set=wanted)).chunks
@@ -115,6 +117,20 @@ def _files_of_increments(
         for sidecar in (increment.coverage, increment.sources.sidecar):
             if sidecar is not None:
                 yield sidecar.path
+        if increment.changes is not None:
+            yield from _files_of_runs(storage, (increment.changes.run,), writes, seen)
         rejects = increment.rejects.path
         if rejects is not None and rejects.partition("/")[0] in writes:
             yield from (entry.path for entry in storage.list(rejects, recursive=True))
+
+
+def _files_of_runs(
+    storage: Storage, runs: Iterable[RecordRun], writes: Collection[str], seen: set[str]
+) -> Iterator[str]:
+    """The files of runs of records, which lie in one write each, with their sidecar."""
+    for run in runs:
+        if run.name is None or run.write_id not in writes or run.name in seen:
+            continue
+        seen.add(run.name)
+        yield run.name
+        yield from (file.path for file in run.listed(storage))
