@@ -15,8 +15,9 @@ from hipslake.steps.report import Report, Request, execute_step, job_arguments
 from hipslake.steps.run import RunFolder, StartedJob
 
 if TYPE_CHECKING:
-    from hipslake.spark.engine import SparkEngine
     from pyspark.sql import SparkSession
+
+    from hipslake.spark.engine import SparkEngine
 
 
 def run_job(name: str) -> NoReturn:
