@@ -147,6 +147,8 @@ def test_what_is_due_is_merged_and_nothing_else(storage: Storage) -> None:
     (merged,) = merge_runs(storage, ENGINE, runs, schema, by, write_id=WRITE, name="m", most=200)
     after = merged.applied(runs)
     assert after == (merged.run,)
+    wide = [run.model_copy(update={"bytes": 1 << 30}) for run in runs]
+    assert merge_runs(storage, ENGINE, wide, schema, by, write_id=WRITE, name="m", most=200) == ()
     assert plain_rows(entries_of(storage, list(after), schema)) == plain_rows(pa.concat_tables(tables))
 
 

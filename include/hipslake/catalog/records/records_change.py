@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,24 @@ class MergedRuns:
         if not len(counting):
             return tuple(others)
         return (*others, self.run.model_copy(update={"ordinals": ranges_of(counting)}))
+
+
+class MergedRecords(NamedTuple):
+    """Runs that were merged, of records and of superseded rows."""
+
+    records: tuple[MergedRuns, ...] = ()
+    superseded: tuple[MergedRuns, ...] = ()
+
+    def applied(self, base: KeyRecords | None) -> KeyRecords | None:
+        """The key records of the version that comes after another, by merging alone."""
+        if base is None:
+            return None
+        runs, superseded = base.runs, base.superseded
+        for merged in self.records:
+            runs = merged.applied(runs)
+        for merged in self.superseded:
+            superseded = merged.applied(superseded)
+        return base.model_copy(update={"runs": runs, "superseded": superseded})
 
 
 @dataclass(frozen=True)
@@ -82,15 +101,16 @@ class RecordsChange:
         rows_superseded : int
             Rows of all increments of the version that are in no leaf.
         """
-        runs = _with(base.runs if base else (), self.ordinal, self.run)
-        superseded = _with(base.superseded if base else (), self.ordinal, self.superseded)
-        for merged in self.merged:
-            runs = merged.applied(runs)
-        for merged in self.merged_superseded:
-            superseded = merged.applied(superseded)
-        return KeyRecords(
-            key=key, order_by=order_by, runs=runs, superseded=superseded, rows_superseded=rows_superseded
+        records = KeyRecords(
+            key=key,
+            order_by=order_by,
+            runs=_with(base.runs if base else (), self.ordinal, self.run),
+            superseded=_with(base.superseded if base else (), self.ordinal, self.superseded),
+            rows_superseded=rows_superseded,
         )
+        after = MergedRecords(self.merged, self.merged_superseded).applied(records)
+        assert after is not None
+        return after
 
 
 def _with(runs: Sequence[RecordRun], ordinal: int, run: RecordRun | None) -> tuple[RecordRun, ...]:

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hipslake.catalog.metadata import RecordFile, RecordRun
+from hipslake.catalog.metadata import CatalogMetadata, KeyRecords, RecordFile, RecordRun
 from hipslake.catalog.metadata.key_records import described_run
 from hipslake.catalog.records.key_columns import KeyColumns
 from hipslake.catalog.records.key_ranges import KeyRanges
 from hipslake.catalog.records.record_lookup import BY_ROW
-from hipslake.catalog.records.records_change import MergedRuns
+from hipslake.catalog.records.record_rows import key_of, records_schema
+from hipslake.catalog.records.records_change import MergedRecords, MergedRuns
 from hipslake.catalog.records.run_building import WRITTEN, files_in, written
 from hipslake.catalog.records.run_files import FILE_ROWS, opened, read_span, run_folder, write_run_files
 from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import joined_schema
 from hipslake.engine.model import Counter, Engine
 from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage
@@ -32,11 +34,12 @@ FAN_IN = 8
 """How many runs of a level are merged, and how much larger the runs of the next level are."""
 
 IN_A_NIGHT = 8 << 20
-"""Most entries that are merged beside a night; what is more waits for a compaction."""
+"""Most entries that are merged beside a night, of wide rows fewer; what is more waits for a compaction."""
 
 _LEAST = 1 << 16  # entries: shorter runs are of the lowest level too
 _RANGE_ROWS = FILE_ROWS * 3 // 4  # of a task: ranges are not quite even, and most are to be one file
 _FILE_BYTES = 128 << 20  # stored
+_BOUND_BYTES = 512 << 20  # stored: that are merged where entries are bounded, which may be wide rows
 
 
 def runs_to_merge(rows: Sequence[int], most: int | None = None) -> list[int]:
@@ -74,6 +77,44 @@ def runs_to_merge(rows: Sequence[int], most: int | None = None) -> list[int]:
 
 def _level(rows: int) -> int:
     return max(0, math.floor(math.log(max(rows, 1) / _LEAST, FAN_IN)))
+
+
+def bytes_to_merge(records: KeyRecords | None) -> int:
+    """How many bytes of files `merge_records` reads; 0 where it has nothing to do."""
+    lists = (records.runs, records.superseded) if records is not None else ()
+    return sum(runs[place].bytes for runs in lists for place in runs_to_merge([run.rows for run in runs]))
+
+
+def merge_records(
+    storage: Storage, engine: Engine, metadata: CatalogMetadata, *, write_id: str
+) -> MergedRecords:
+    """Merge the runs of a version of which there are too many, however long they are.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    engine : Engine
+    metadata : CatalogMetadata
+    write_id : str
+        The write that the files belong to.
+
+    Raises
+    ------
+    VerificationError
+        A file is missing or damaged.
+    """
+    records = metadata.key_records
+    if records is None:
+        return MergedRecords()
+    rows = joined_schema(metadata)
+    entries = records_schema(rows, records.key, records.order_by)
+    return MergedRecords(
+        merge_runs(storage, engine, records.runs, entries, key_of(entries), write_id=write_id, name="merged"),
+        merge_runs(
+            storage, engine, records.superseded, rows, BY_ROW, write_id=write_id, name="merged_superseded"
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -145,14 +186,18 @@ def merge_runs(
     name : str
         Of the run in the write.
     most : int, optional
-        Most entries that are merged; no bound if not given.
+        Most entries that are merged, and of wide rows as many as have 512 MiB; no bound if not given.
 
     Raises
     ------
     VerificationError
         A file is missing or damaged.
     """
-    chosen = tuple(runs[place] for place in runs_to_merge([run.rows for run in runs], most))
+    sizes = [run.rows for run in runs]
+    if most is not None:
+        stored = max(sum(run.bytes for run in runs), 1)
+        most = min(most, sum(sizes) * _BOUND_BYTES // stored)
+    chosen = tuple(runs[place] for place in runs_to_merge(sizes, most))
     if not chosen:
         return ()
     return (merged_runs(storage, engine, chosen, schema, by, write_id=write_id, name=name),)

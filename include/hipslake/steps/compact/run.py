@@ -1,4 +1,7 @@
-"""The compact step: every leaf with many files becomes one sorted file, and all of it is one commit."""
+"""The compact step: every leaf with many files becomes one sorted file, and all of it is one commit.
+
+In it, the runs of key records of a catalog in mode upsert are merged too, where there are too many.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.published_spec import published_spec
+from hipslake.catalog.records.records_change import MergedRecords
+from hipslake.catalog.records.run_merging import bytes_to_merge, merge_records
 from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
@@ -59,7 +64,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
     while committed is None:
         base = newest_version(catalog)
         work = files_to_compact(base, catalog, request.min_files) if base else {}
-        if base is None or not work:
+        if base is None or not (work or bytes_to_merge(base.key_records)):
             log.info("No leaf of %s has %d files.", catalog.uri(), request.min_files)
             return report
         if tries == request.merges:
@@ -92,14 +97,18 @@ def _compact(
     catalog = Storage.at(frozen.catalog_uri)
     tables = [table.append_column("group", pa.array([group] * len(table))) for group, table in work.items()]
     rows = sum(pc.sum(table["rows"]).as_py() for table in work.values())
+    files = RESULT_SCHEMA.empty_table()
     with writing(catalog) as write:
         note_attempt(folder, COMPACTIONS, write.id, FrozenState.of(frozen))
-        write_table(storage, f"{COMPACTIONS}/{write.id}/files.parquet", pa.concat_tables(tables))
-        storage.write(f"{COMPACTIONS}/{write.id}/base.json", base.to_json())
         write.pin.hold(base.version)
-        task = CompactTask(request.run_uri, write.id, request.task_bytes, engine.counter())
-        with phases("merge"), engine.progress("compact", rows=rows, done=task.done):
-            files = engine.run(task, tasks=task.tasks, result=RESULT_SCHEMA)
+        if tables:
+            write_table(storage, f"{COMPACTIONS}/{write.id}/files.parquet", pa.concat_tables(tables))
+            storage.write(f"{COMPACTIONS}/{write.id}/base.json", base.to_json())
+            task = CompactTask(request.run_uri, write.id, request.task_bytes, engine.counter())
+            with phases("merge"), engine.progress("compact", rows=rows, done=task.done):
+                files = engine.run(task, tasks=task.tasks, result=RESULT_SCHEMA)
+        with phases("key records"):
+            records = merge_records(catalog, engine, base, write_id=write.id)
         changes = {}
         for group, removed in work.items():
             added = files.filter(pc.equal(files["group"], group)).select(PARTITION_SCHEMA.names)
@@ -113,14 +122,14 @@ def _compact(
                 )
         with phases("commit"):
             committed = commit_where_it_fits(
-                catalog, write, lambda: _draft(frozen, catalog, changes, write.id)
+                catalog, write, lambda: _draft(frozen, catalog, changes, records, write.id)
             )
     if committed is None:
         give_up(catalog, write.id)
     return committed, CompactReport(
         rows_in=rows,
         rows_out=rows,
-        bytes=pc.sum(files["bytes"]).as_py(),
+        bytes=pc.sum(files["bytes"]).as_py() or 0,
         files=files.num_rows,
         removed_files=sum(table.num_rows for table in work.values()),
         leaves=sum(len(Standing.of(table).tree) for table in work.values()),
@@ -129,9 +138,13 @@ def _compact(
 
 
 def _draft(
-    frozen: FrozenRun, catalog: Storage, changes: dict[str, GroupChange], write_id: str
+    frozen: FrozenRun,
+    catalog: Storage,
+    changes: dict[str, GroupChange],
+    records: MergedRecords,
+    write_id: str,
 ) -> CatalogMetadata:
-    """The newest version with other files for the same rows."""
+    """The newest version with other files for the same rows and the same records."""
     newest = newest_version(catalog)
     assert newest is not None  # versions do not go away
     spec = published_spec(newest)
@@ -154,6 +167,7 @@ def _draft(
         library_version=frozen.library_version,
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
+        key_records=records.applied(newest.key_records),
     )
 
 
@@ -251,8 +265,11 @@ def files_to_compact(base: CatalogMetadata, catalog: Storage, min_files: int) ->
 
 
 def bytes_to_compact(request: CompactRequest) -> int:
-    """Return how many bytes of leaf files a compaction reads; that decides whether Spark runs the step."""
+    """Return how many bytes of files a compaction reads; that decides whether Spark runs the step."""
     catalog = Storage.at(request.folder.run().catalog_uri)
     base = newest_version(catalog)
-    work = {} if base is None else files_to_compact(base, catalog, request.min_files)
-    return sum(pc.sum(table["bytes"]).as_py() for table in work.values())
+    if base is None:
+        return 0
+    work = files_to_compact(base, catalog, request.min_files)
+    of_records = bytes_to_merge(base.key_records)
+    return of_records + sum(pc.sum(table["bytes"]).as_py() for table in work.values())
