@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.checks import record_checks
 from hipslake.catalog.checks.record_checks import record_problems
+from hipslake.catalog.checks.record_file_checks import record_paths
 from hipslake.catalog.metadata import CatalogMetadata, KeyChanges, KeyRecords, RecordFile, RecordRun
 from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.metadata.key_records import described_run
@@ -207,6 +208,25 @@ def test_superseded_rows_are_counted_and_looked_for(tmp_path: Path) -> None:
     assert int(problem.split("key records: ")[1].split()[0]) <= np.count_nonzero(lost)
     (problem,) = catalog.problems(key_records=records.model_copy(update={"superseded": ()}))
     assert f"{count} rows were superseded" in problem
+
+
+def test_files_that_were_looked_at_for_another_version_are_not_read_again(tmp_path: Path) -> None:
+    catalog = keyed(tmp_path)
+    seen = record_paths(catalog.storage, catalog.metadata)
+    assert len(seen) == 5  # of three nights, of two of them together, and of superseded rows
+    first, *others = sorted(seen)
+    catalog.storage.write(first, b"PAR1")
+    catalog.storage.delete(others[0])
+
+    def found(*paths: str) -> list[str]:
+        problems = record_problems(
+            catalog.storage, catalog.metadata, ENGINE, seen=set(paths), against_rows=False
+        )
+        return [problem.path for problem in problems]
+
+    assert found(*seen) == []
+    assert found(*others) == [first, first]  # its size, and its checksum
+    assert found(first, *others[1:]) == [others[0]]
 
 
 def test_damaged_files_of_records_are_told(tmp_path: Path) -> None:

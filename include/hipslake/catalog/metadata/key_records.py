@@ -157,7 +157,7 @@ def described_run(
     write_id : str
         The write that the files lie in.
     name : str
-        Of the sidecar, if there is one.
+        Of the run in the write, and of its sidecar, if there is one.
     files : iterable of RecordFile
         Ascending by key.
     ordinals : iterable of int
@@ -169,7 +169,8 @@ def described_run(
     if len(listed) <= MOST_FILES:
         return RecordRun(ordinals=counting, files=listed, **sums)
     table = pa.Table.from_pylist([file.model_dump() for file in listed], FILE_SCHEMA)
-    return RecordRun(ordinals=counting, sidecar=write_sidecar(storage, write_id, name, table), **sums)
+    sidecar = write_sidecar(storage, write_id, f"records_{name}", table)
+    return RecordRun(ordinals=counting, sidecar=sidecar, **sums)
 
 
 def ranges_of(numbers: NDArray[np.int64]) -> str:
