@@ -57,7 +57,7 @@ vacuum: {keep_versions: 3, keep_days: 1.5, schedule: "30 2 * * MON-FRI"}
 """
 _TABLE = """\
 name: s
-source: {catalog: gaia_dr3, rows: increment, columns: [id, ts], filters: mag < 12}
+source: {catalog: gaia_dr3, rows: increment, changes: false, columns: [id, ts], filters: mag < 12}
 table: survey.sources
 iceberg: {type: rest, name: lake, uri: "https://lake", warehouse: "s3://b/w", properties: {a: b}}
 partition: ["bucket[16](id)", year(ts), "healpix[5]"]

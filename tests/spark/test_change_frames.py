@@ -10,10 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hipslake.catalog.changes import change_feed
+from hipslake.spark.engine import SparkEngine
+from hipslake.steps.sink import run as sink_run
+from hipslake.steps.sink.request import SinkRequest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.steps.nights import Survey
+from tests.steps.sinks import COLUMNS, Lake
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +83,15 @@ def test_unsigned_numbers_are_as_spark_has_them(spark: SparkSession, tmp_path: P
     catalog = hipslake.ingest(rows.slice(0, 1), spec=spec, warehouse=tmp_path, spark=False)
     row = catalog.changes(1).to_spark(spark).collect()[0]
     assert (row["_change"], int(row["n"])) == ("delete", 2**64 - 1)
+
+
+def test_a_table_follows_a_catalog_by_tasks_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    lake, survey = Lake(tmp_path), Survey(tmp_path, threshold="120 rows")
+    lake.write_spec("source: {catalog: stars, changes: true}\npartition: [night]\nmode: upsert\nkey: id\n")
+    for number, rows in ((0, 200), (1, 100), (0, 150)):
+        survey.night(number, rows=rows)
+        report = sink_run.run(SinkRequest(run_uri=lake.resolve().uri), SparkEngine(spark))
+        assert report.commits == 1
+        expected = survey.catalog.read(COLUMNS).sort_by("id").combine_chunks()
+        assert lake.rows(*COLUMNS).combine_chunks().equals(expected)
+    assert (report.rows_out, report.rows_updated) == (150, 200)

@@ -6,7 +6,15 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
 from hipslake.specs.partition_fields import PartitionField, SortField
@@ -57,11 +65,12 @@ class Duplicates(TextForm):
 
 
 class CatalogRowsSpec(Frozen):
-    """Rows of a catalog of the warehouse: of a version, or of the increment of a run's interval."""
+    """Rows of a catalog of the warehouse: of a version, of the increment of a run's interval, or changes."""
 
     catalog: str = Field(min_length=1)  # a name, or a URI
     version: int | None = Field(default=None, ge=1)  # None: the newest
     rows: Literal["all", "increment"] = "all"
+    changes: bool = False  # what changed since the version that the table has: it follows the catalog
     columns: tuple[Column, ...] | None = None  # None: all, but for `_row`
     filters: str | None = Field(default=None, min_length=1)
 
@@ -71,9 +80,21 @@ class CatalogRowsSpec(Frozen):
             raise ValueError(
                 "version: an increment is taken from the newest version that holds it; leave it out"
             )
+        if self.changes and self.rows == "increment":
+            raise ValueError("changes: are those of the whole catalog; leave 'rows: increment' out")
+        if self.changes and self.version is not None:
+            raise ValueError("changes: lead to the newest version; leave 'version' out")
         if self.columns is not None and not self.columns:
             raise ValueError("columns: is empty; leave it out for all")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_unsaid(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What does not say `changes` has the fingerprint that it had before there were any."""
+        fields: dict[str, Any] = dump(self)
+        if not self.changes:
+            del fields["changes"]
+        return fields
 
 
 class FileRowsSpec(Frozen):
@@ -197,6 +218,15 @@ class TableSpec(NamedSpec):
             )
         if self.duplicates.last_by is not None and self.mode is not TableMode.UPSERT:
             raise ValueError("duplicates: only mode upsert has a key that could stand twice; leave it out")
+        if self.follows_changes and self.mode is not TableMode.UPSERT:
+            raise ValueError(
+                "source: changes come into a table by the keys of rows; write 'mode: upsert' and name the key"
+            )
+        if self.follows_changes and self.duplicates.last_by is not None:
+            raise ValueError(
+                "duplicates: of rows that share a key, changes tell not which one a table has; leave it out, "
+                "and name a key that tells rows apart"
+            )
         if (self.mode is TableMode.OVERWRITE_INTERVAL) is not (self.interval is not None):
             raise ValueError(
                 "interval: mode overwrite-interval, and no other, needs the column whose time lies in "
@@ -235,6 +265,11 @@ class TableSpec(NamedSpec):
         if isinstance(self.source, CatalogRowsSpec):
             return self.source.rows == "increment"
         return is_templated(self.source.files.uri)
+
+    @property
+    def follows_changes(self) -> bool:
+        """Whether a run brings what changed in a catalog since the version that the table has."""
+        return isinstance(self.source, CatalogRowsSpec) and self.source.changes
 
     @property
     def takes_what_is_missing(self) -> bool:

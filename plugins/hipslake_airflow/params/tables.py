@@ -11,13 +11,13 @@ from hipslake_airflow.params.fields import moment_field, switch_field, wait_fiel
 
 def sink_params(spec: TableSpec) -> dict[str, Param]:
     """Return the params of a run that sinks rows into a table."""
-    params = {
-        "force": switch_field(
-            "Force",
-            "Sink also what the table has already. Rows of an interval take the place of those that it "
-            "had before; no row comes twice.",
-        )
-    }
+    told = (
+        "Write the table anew with what the catalog has. Other rows go, whoever wrote them."
+        if spec.follows_changes
+        else "Sink also what the table has already. Rows of an interval take the place of those that it had "
+        "before; no row comes twice."
+    )
+    params = {"force": switch_field("Force", told)}
     if isinstance(spec.source, CatalogRowsSpec):
         if not spec.needs_interval:
             return params

@@ -75,7 +75,7 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
         tried.new, tried.fields, order.spec.key, within, tried.writer, samples, dropped, engine.counter()
     )
     with engine.progress("count", done=task.done):
-        found = engine.run(task, tasks=tasks, result=_RESULT)
+        found = engine.run(task, tasks=tasks + tried.new.deleted_tasks, result=_RESULT)
     counts, keys, ranges = [], KeyFilter(), []
     for row in found.to_pylist():
         if row["counts"] is not None:
@@ -98,6 +98,8 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
 @dataclass(frozen=True)
 class CountRowsTask:
     """Counts the partition values of the rows of each part, and takes up their keys.
+
+    The parts of deleted rows come after those of the new ones; of them, keys are taken up.
 
     Attributes
     ----------
@@ -129,6 +131,9 @@ class CountRowsTask:
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Count a part."""
+        if number >= self.new.rows.tasks:
+            yield self._keys_of_deleted(number)
+            return
         columns = [field.column for field in self.fields] + list(self.key)
         columns += [self.within.column] if self.within else []
         columns = list(dict.fromkeys(columns)) or self.new.schema.names[:1]
@@ -153,6 +158,25 @@ class CountRowsTask:
                 [to_ipc(pa.concat_tables(ranges)) if ranges else None],
                 [pa.compress(keys.bits, "zstd", asbytes=True) if ranges else None],
                 [self._row_bytes(number) if number in self.samples else None],
+            ],
+            schema=_RESULT,
+        )
+
+    def _keys_of_deleted(self, number: int) -> pa.RecordBatch:
+        keys, ranges = KeyFilter(), []
+        for batch in self.new.read_deleted(number - self.new.rows.tasks, list(self.key)):
+            if batch.num_rows:
+                keys.add(key_hashes(batch, self.key))
+                ranges.append(extremes(batch, self.key))
+            self.done.add(batch.num_rows)
+        return pa.record_batch(
+            [
+                [number],
+                [0],
+                [None],
+                [to_ipc(pa.concat_tables(ranges)) if ranges else None],
+                [pa.compress(keys.bits, "zstd", asbytes=True) if ranges else None],
+                [None],
             ],
             schema=_RESULT,
         )

@@ -1,7 +1,7 @@
 """The join of an upsert: which rows of the table have a key of the new rows, in whatever partition they lie.
 
-Keys go through the exchange, to the task of their hash: those of the new rows, and those old ones that a
-filter over the new keys lets pass. Where two new rows have one key, it is found here too.
+Keys go through the exchange, to the task of their hash: those of the new rows and of deleted ones, and those
+old ones that a filter over these lets pass. Where two new rows have one key, it is found here too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.row_keys import KeyFilter, joint_codes, key_hashes
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
-OLD, NEW = 0, 1
+OLD, NEW, DELETED = 0, 1, 2
 _SIDE, _NUMBER, _POSITION, _LATEST = "_side", "_number", "_position", "_latest"
 _RESULT = pa.schema(
     [
@@ -33,6 +33,7 @@ _RESULT = pa.schema(
         ("number", pa.int64()),
         ("positions", pa.binary()),
         ("duplicates", pa.int64()),
+        ("unexpected", pa.int64()),
         ("example", pa.string()),
     ]
 )
@@ -44,13 +45,15 @@ _FILTER_FILE = "keys.filter"
 class Joined(NamedTuple):
     """What a join found: positions of rows that go, int64 each."""
 
-    old: dict[int, NDArray[np.int64]]  # by file: rows that a new one replaces
+    old: dict[int, NDArray[np.int64]]  # by file: rows that a new one replaces, and deleted ones
     new: dict[int, NDArray[np.int64]]  # by part: rows that a later one of the same key replaces
 
 
 @dataclass(frozen=True)
 class JoinKeysTask:
-    """Both halves of the exchange of keys. Sources are the candidate files, then the parts of the new rows.
+    """Both halves of the exchange of keys.
+
+    Sources are the candidate files, then the parts of the new rows, and then those of the deleted rows.
 
     Attributes
     ----------
@@ -100,6 +103,12 @@ class JoinKeysTask:
                 self.done.add(batch.num_rows)
             return
         part = number - len(self.files)
+        if part >= self.new.rows.tasks:
+            for batch in self.new.read_deleted(part - self.new.rows.tasks, self.key):
+                at = np.zeros(batch.num_rows, np.int64)
+                yield from self._sent(DELETED, part, batch, at, key_hashes(batch, self.key))
+                self.done.add(batch.num_rows)
+            return
         columns = list(self.key)
         if self.last_by is not None and self.last_by not in columns:
             columns.append(self.last_by)
@@ -128,7 +137,7 @@ class JoinKeysTask:
         ]
         if self.last_by is not None:
             latest = self.schema.field(_LATEST).type
-            columns.append(pa.nulls(batch.num_rows, latest) if side == OLD else batch.column(self.last_by))
+            columns.append(batch.column(self.last_by) if side == NEW else pa.nulls(batch.num_rows, latest))
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         # The top bits: the filter is made of the low ones, and what passes it must not all meet in one task.
         target = ((hashes >> np.uint64(40)) % np.uint64(self.targets)).astype(np.int64)
@@ -138,21 +147,24 @@ class JoinKeysTask:
         """Find the rows that go: old ones with a new key, and new ones that a later one replaces."""
         rows = pa.Table.from_batches([block.rows for block in blocks], self.schema)
         blocks.clear()
-        is_new = pc.equal(rows[_SIDE], NEW)
-        old, new = rows.filter(pc.invert(is_new)), rows.filter(is_new)
-        old_codes, new_codes = joint_codes(old, new, self.key)
+        old, new, deleted = (rows.filter(pc.equal(rows[_SIDE], side)) for side in (OLD, NEW, DELETED))
+        old_codes, other_codes = joint_codes(old, pa.concat_tables([new, deleted]), self.key)
+        new_codes, deleted_codes = other_codes[: new.num_rows], other_codes[new.num_rows :]
         stays, twice, example = self._latest(new, new_codes)
-        replaced = old.filter(pa.array(np.isin(old_codes, new_codes)))
+        replaced = old.filter(pa.array(np.isin(old_codes, other_codes)))
         left_out = new.filter(pa.array(~stays))
         found = [
-            {"side": side, "number": number, "positions": at.tobytes(), "duplicates": 0, "example": ""}
+            _told(side, number, at.tobytes())
             for side, table in ((OLD, replaced), (NEW, left_out))
             for number, at in _by_number(table)
         ]
         if twice:
-            found.append(
-                {"side": NEW, "number": -1, "positions": b"", "duplicates": twice, "example": example}
-            )
+            found.append(_told(NEW, -1, duplicates=twice, example=example))
+        if self.new.deleted is not None:
+            unexpected = np.flatnonzero(np.isin(old_codes, new_codes) & ~np.isin(old_codes, deleted_codes))
+            if len(unexpected):
+                example = self._shown(old, int(unexpected[0]))
+                found.append(_told(OLD, -1, unexpected=len(unexpected), example=example))
         yield pa.RecordBatch.from_pylist(found, schema=_RESULT)
 
     def _latest(self, new: pa.Table, codes: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int, str]:
@@ -175,7 +187,10 @@ class JoinKeysTask:
         if not twice or self.last_by is not None:
             return stays, 0, ""
         at = int(order[np.flatnonzero(~is_last)[0]])
-        return stays, twice, ", ".join(f"{name} = {new[name][at]}" for name in self.key)
+        return stays, twice, self._shown(new, at)
+
+    def _shown(self, rows: pa.Table, at: int) -> str:
+        return ", ".join(f"{name} = {rows[name][at]}" for name in self.key)
 
 
 def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Counted) -> Joined:
@@ -192,7 +207,7 @@ def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Co
     task = JoinKeysTask(added, files, spec.key, spec.duplicates.last_by, targets, work.root, engine.counter())
     with engine.progress("keys", done=task.done):
         found = engine.exchange(
-            sources=len(files) + added.rows.tasks,
+            sources=len(files) + added.rows.tasks + added.deleted_tasks,
             mapper=task.route,
             targets=targets,
             reducer=task.join,
@@ -201,15 +216,26 @@ def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Co
         )
     twice = pc.sum(found["duplicates"]).as_py() or 0
     if twice:
-        example = next(text for text in found["example"].to_pylist() if text)
+        example = _example(found, "duplicates")
         raise InputError(
             f"key: {twice} rows of the source have the key of another one, such as {example}; write "
             "'duplicates: last by <column>' to keep the last of them, or make the key unique"
         )
+    unexpected = pc.sum(found["unexpected"]).as_py() or 0
+    if unexpected:
+        raise InputError(
+            f"key: {unexpected} rows of table {spec.table} have the key of one that came, such as "
+            f"{_example(found, 'unexpected')}, though the table had no such row from version "
+            f"{tried.before.source.version if tried.before and tried.before.source else '?'}: either the key "
+            "does not tell the rows of the catalog apart, or others have put these rows into the table. Name "
+            "another key; or set force, which writes the table anew with what the catalog has"
+        )
     rows = found.to_pylist()
 
     def positions_of(side: int) -> dict[int, NDArray[np.int64]]:
-        return positions_by_number((row["number"], row["positions"]) for row in rows if row["side"] == side)
+        return positions_by_number(
+            (row["number"], row["positions"]) for row in rows if row["side"] == side and row["number"] >= 0
+        )
 
     return Joined(positions_of(OLD), positions_of(NEW))
 
@@ -219,6 +245,32 @@ def load_filter(work: Storage) -> KeyFilter:
     empty = KeyFilter()
     data = pa.decompress(work.read(_FILTER_FILE), len(empty.bits), "zstd")
     return KeyFilter(np.frombuffer(data, np.uint8))
+
+
+def _told(
+    side: int,
+    number: int,
+    positions: bytes = b"",
+    *,
+    duplicates: int = 0,
+    unexpected: int = 0,
+    example: str = "",
+) -> dict[str, object]:
+    """What a task found, as a row of its result."""
+    return {
+        "side": side,
+        "number": number,
+        "positions": positions,
+        "duplicates": duplicates,
+        "unexpected": unexpected,
+        "example": example,
+    }
+
+
+def _example(found: pa.Table, what: str) -> str:
+    """The key of the first of the rows that are something."""
+    example: str = found.filter(pc.greater(found[what], 0))["example"][0].as_py()
+    return example
 
 
 def _by_number(rows: pa.Table) -> Iterator[tuple[int, NDArray[np.int64]]]:

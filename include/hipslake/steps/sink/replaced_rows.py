@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.errors import ConflictError
+from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
@@ -77,6 +77,8 @@ def find_replaced(tried: SinkTry, counted: Counted) -> Replaced:
     PlanError
         What was sunk before cannot be told from other rows any more, or the table has delete files.
     """
+    if _is_written_anew(tried):
+        return _all_rows(tried, counted)
     if tried.order.spec.mode is TableMode.UPSERT:
         return _by_key(tried, counted)
     if tried.order.spec.mode is TableMode.OVERWRITE_INTERVAL:
@@ -104,7 +106,9 @@ def check_none_came(tried: SinkTry, now: TableState, counted: Counted, replaced:
     now.check_no_delete_files(f"mode {spec.mode}")
     seen = {file.path for file in tried.table.files}
     came = [file for file in now.files if file.path not in seen]
-    if spec.mode is TableMode.UPSERT:
+    if _is_written_anew(tried):
+        found = came
+    elif spec.mode is TableMode.UPSERT:
         found = files_with_keys(came, spec.key, counted.ranges)
     else:
         within = Interval.of(tried.order)
@@ -114,6 +118,24 @@ def check_none_came(tried: SinkTry, now: TableState, counted: Counted, replaced:
         raise ConflictError(
             f"table {spec.table}: {len(found)} files that came meanwhile may hold rows to be replaced"
         )
+
+
+def _is_written_anew(tried: SinkTry) -> bool:
+    """Whether a table that follows a catalog is to have the rows of it and no others."""
+    return tried.order.spec.follows_changes and tried.order.force
+
+
+def _all_rows(tried: SinkTry, counted: Counted) -> Replaced:
+    tried.table.check_no_delete_files("to write it anew")
+    spec = tried.order.spec
+    if others := sorted({spec_of(key) for key in tried.table.marks.keys} - {spec.name}):
+        raise PlanError(
+            f"table {spec.table}: force writes a table that follows a catalog anew, and {', '.join(others)} "
+            "sinks into it too, whose rows would go; let each have a table of its own"
+        )
+    find_old_versions(tried, (), counted)  # tells of new rows that share their key
+    files = tuple(tried.table.files)
+    return Replaced(files, rows=sum(file.rows for file in files))
 
 
 def _sunk_before(tried: SinkTry, before: SinkMark) -> Replaced:

@@ -22,6 +22,7 @@ from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri, now_utc
+from hipslake.steps.sink.changed_rows import changes_since
 from hipslake.steps.sink.request import (
     ORDERS,
     FrozenOrders,
@@ -55,6 +56,8 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         If the catalog lacks a column that the spec names, or Iceberg has no type for one.
     FilterError
         If the filters are not understood.
+    PlanError
+        If changes are asked for, and it is not known what changed since the table was fed.
     StorageError
         If the Iceberg catalog does not answer.
     NoSpaceError
@@ -86,6 +89,11 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
             catalog = _opened(spec.source, request.warehouse)
             version = catalog.version
             columns = spec.source.columns
+            if spec.follows_changes and catalog.metadata.is_foreign:
+                raise SpecError(
+                    f"{spec.name}: source: {catalog.name} is a catalog of others, opened where it lies, "
+                    "which has no versions to tell changes between; adopt it, or write 'rows: all'"
+                )
             select(catalog.metadata, columns, spec.source.filters)  # tells what is wrong with them
             check_rows(schema_of_catalog(catalog.metadata, columns), columns, spec)
             orders = orders_of_catalog(frozen, catalog, table)
@@ -123,6 +131,8 @@ def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: TableSt
     ------
     SpecError
         If increments are asked for and the catalog has none, or it is not known where one ends.
+    PlanError
+        If changes are asked for, and it is not known what changed since the table was fed.
     """
     metadata, source = catalog.metadata, frozen.spec.source
     assert isinstance(source, CatalogRowsSpec)
@@ -133,6 +143,8 @@ def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: TableSt
     wanted = [each for each in orders if frozen.force or not _stands(marks, each[0])]
     rows = sum(metadata.total_rows if increment is None else increment.rows for _, increment in wanted)
     size = round(metadata.total_bytes * rows / max(metadata.total_rows, 1))
+    if wanted and frozen.spec.follows_changes and not frozen.force:
+        size = _bytes_changed(wanted[0][0], marks, size)
     return FrozenOrders.of(
         [order for order, _ in wanted],
         library_version=frozen.library_version,
@@ -201,6 +213,12 @@ def _stands(marks: Marks | None, order: SinkOrder) -> bool:
     if known is None:  # of very old ones, it is known that they were sunk
         return marks.was_sunk_earlier(order.key, order.start)
     return same_digest(known.content, order.rows.content)
+
+
+def _bytes_changed(order: SinkOrder, marks: Marks | None, size: int) -> int:
+    """The bytes of the leaf files that are compared; of a table that has nothing yet, of all."""
+    before = None if marks is None else marks.of(order.key)
+    return size if before is None else changes_since(order, before).feed.bytes
 
 
 def _start(increment: Increment) -> datetime:

@@ -15,9 +15,10 @@ import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
 from hipslake.specs.table_spec import TableMode
+from hipslake.steps.sink.changed_rows import changes_since
 from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.request import SinkRequest
-from hipslake.steps.sink.source_rows import Interval, NewRows, rows_of
+from hipslake.steps.sink.source_rows import Interval, NewRows, Rows, rows_of
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import LiveFile, TableState
@@ -61,6 +62,8 @@ def _bytes_looked_through(order: SinkOrder, enough: int) -> int:
         whole = _size(table.files)
         if whole < enough:  # in no case too much
             return whole
+        if order.spec.follows_changes and order.force:
+            return whole
         if order.spec.mode is TableMode.UPSERT:
             return _size(_with_keys(order, table))
         within = Interval.of(order)
@@ -71,12 +74,17 @@ def _bytes_looked_through(order: SinkOrder, enough: int) -> int:
 
 
 def _with_keys(order: SinkOrder, table: TableState) -> Sequence[LiveFile]:
-    rows = rows_of(order.rows, ThisProcess(), table.schema)
+    before = table.marks.of(order.key) if order.spec.follows_changes else None
+    if before is not None:
+        found = changes_since(order, before)
+        sources: tuple[Rows, ...] = (found.came, found.went)
+    else:
+        sources = (rows_of(order.rows, ThisProcess(), table.schema),)
     key = order.spec.key
-    if not set(key) <= set(table.schema.names) & set(rows.schema.names):
+    if not set(key) <= set(table.schema.names) & set(sources[0].schema.names):
         return table.files
-    new = NewRows(rows, table.schema, ())
-    return files_with_keys(table.files, key, list(_boxes(new, key)))
+    boxes = [box for rows in sources for box in _boxes(NewRows(rows, table.schema, ()), key)]
+    return files_with_keys(table.files, key, boxes)
 
 
 def _boxes(new: NewRows, key: Sequence[str]) -> Iterator[pa.Table]:

@@ -8,8 +8,8 @@ are looked up again. It runs on any engine.
 from __future__ import annotations
 
 import logging
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -19,12 +19,14 @@ from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_spec import TableMode
 from hipslake.steps.report import Phases
+from hipslake.steps.sink.changed_rows import changes_since
 from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
 from hipslake.steps.sink.source_rows import NO_POSITIONS, NewRows, NoRows, Rows, SinkTry, rows_of
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
 from hipslake.storage.backoff import wait_for_others
+from hipslake.storage.folder import Storage
 from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import KEPT, SinkMark, same_digest
 from hipslake.tables.new_files import NewFile
@@ -32,6 +34,7 @@ from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import CommittedSink, NamedTable, TableState
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
+from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +63,8 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
     InputError
         A key is null, or stands twice; or a row lies outside of the interval.
     PlanError
-        What was sunk before cannot be told from other rows any more.
+        What was sunk before cannot be told from other rows any more; or it is not known any more what
+        changed since.
     ConflictError
         Other writers kept changing what was read.
     CommitStateUnknownError
@@ -166,7 +170,8 @@ class _Sink:
             )
         if before is None:
             _check_not_sunk_earlier(order, state)
-        with state.writing() as write:
+        with ExitStack() as held, state.writing() as write:
+            new = self._new_rows(opened, before, held)
             sort = tuple(each.model_copy(update={"field": in_table(each.field)}) for each in order.spec.sort)
             writer = write.writer(sort)
             tried = SinkTry(
@@ -175,12 +180,30 @@ class _Sink:
                 state,
                 before,
                 state.marks.may_stand(order.key),
-                NewRows(opened.rows, writer.arrow_schema, opened.derived),
+                replace(new, schema=writer.arrow_schema),
                 tuple(in_table(field) for field in order.spec.partition),
                 write,
                 writer,
             )
             return self._written(tried)
+
+    def _new_rows(self, opened: _Opened, before: SinkMark | None, held: ExitStack) -> NewRows:
+        """The rows of a try: those of the order, or what changed since they were sunk last."""
+        order = self._order
+        if before is None or order.force or not order.spec.follows_changes:
+            return NewRows(opened.rows, opened.stored, opened.derived)
+        with self._phases("compare"):
+            found = changes_since(order, before)
+        assert isinstance(order.rows, VersionRows), "a catalog has changes"
+        keep_for_reading(held, Storage.at(order.rows.uri), found.feed.old.version)
+        log.info(
+            "Table %s: version %d of the catalog is compared with version %d, in %d stretches of the curve.",
+            order.spec.table,
+            found.feed.new.version,
+            found.feed.old.version,
+            len(found.feed.stretches),
+        )
+        return NewRows(found.came, opened.stored, opened.derived, found.went)
 
     def _written(self, tried: SinkTry) -> SinkOutcome:
         """Write the files of a try, and commit them."""

@@ -249,20 +249,36 @@ class NewRows:
         Of the table.
     derived : tuple of PartitionField
         Pixels that are made.
+    deleted : Rows or None
+        Rows that are no more in the source, and were when the table was fed from it; None: that is not known.
     """
 
     rows: Rows
     schema: pa.Schema
     derived: tuple[PartitionField, ...]
+    deleted: Rows | None = None
+
+    @property
+    def deleted_tasks(self) -> int:
+        """In how many parts the deleted rows are read."""
+        return 0 if self.deleted is None else self.deleted.tasks
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of the table, of the rows of a part."""
-        given = set(self.rows.schema.names)
+        return self._read(self.rows, task, columns)
+
+    def read_deleted(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the table, of the deleted rows of a part."""
+        assert self.deleted is not None, "there are none"
+        return self._read(self.deleted, task, columns)
+
+    def _read(self, rows: Rows, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        given = set(rows.schema.names)
         made = {field.column: field.source for field in self.derived}
         needed = [name if name in given else made.get(name) for name in columns]
         wanted = pa.schema([self.schema.field(name) for name in columns])
         raw = list(dict.fromkeys(name for name in needed if name is not None and name in given))
-        for batch in self.rows.read(task, raw):
+        for batch in rows.read(task, raw):
             yield conformed(batch, wanted, self.derived)
 
 
