@@ -55,6 +55,17 @@ on_empty: fail
 compact: {min_files: 5, schedule: 0 4 * * *}
 vacuum: {keep_versions: 3, keep_days: 1.5, schedule: "30 2 * * MON-FRI"}
 """
+_UPSERT = """\
+name: s
+source: {uri: "/landing/night={{ night }}/*.parquet", format: parquet}
+position: {ra: ra, dec: dec}
+mode: upsert
+key: [source_id, band]
+order_by: sequence
+operation: {column: op, insert: 1, update: U, delete: D}
+missing_deletes: fail
+append: add_file
+"""
 _TABLE = """\
 name: s
 source: {catalog: gaia_dr3, rows: increment, changes: false, columns: [id, ts], filters: mag < 12}
@@ -288,6 +299,7 @@ TARGETS = (
     _target("catalog spec", _CATALOG, partial(load_spec, model=CatalogSpec), share=5),
     _target("table spec", _TABLE, partial(load_spec, model=TableSpec), share=3),
     _target("crossmatch spec", JOIN, partial(load_spec, model=CrossmatchSpec), share=2),
+    _target("catalog spec of mode upsert", _UPSERT, partial(load_spec, model=CatalogSpec)),
     _target("crossmatch spec of several catalogs", STAR, partial(load_spec, model=CrossmatchSpec)),
     _target("equijoin spec", EQUIJOIN, partial(load_spec, model=EquijoinSpec), share=2),
     _target("cube spec", CUBE, partial(load_spec, model=CubeSpec), share=3),

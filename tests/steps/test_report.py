@@ -206,6 +206,7 @@ def test_the_summary_holds_single_values_only(folder: RunFolder) -> None:
         "rows_out": 0,
         "rows_rejected": 0,
         "rows_superseded": 0,
+        "delete_records": 0,
         "bytes": 0,
         "files": 0,
         "seconds": 1.75,

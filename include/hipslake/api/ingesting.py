@@ -116,7 +116,7 @@ def ingested(
     window = _window_of(model, interval)
     with StepRunner(warehouse, PIPELINE, model.name, spark=spark, told=told) as runner, ExitStack() as ended:
         place = GIVEN
-        if model.source.uri in _OF_ROWS.values():
+        if model.source.uri in (GIVEN, _OF_INTERVALS):
             place = model.source.of_interval(window.start, None).uri if window.start else GIVEN
             model = _with_source(
                 model, uri=f"{runner.warehouse}/{RUNS}/{runner.dag_id}/*/{model.source.uri}/*"
@@ -145,7 +145,7 @@ def ingested(
                     runner.newest(), "the interval has no files, and the spec says on_empty: skip"
                 )
             runner.perform("histogram")
-            if model.mode is Mode.APPEND:
+            if model.mode.by_intervals:
                 version = runner.perform("append").version
                 nothing = "" if version else "no row has come, and nothing is published yet"
                 return runner.outcome(version, nothing)
@@ -154,8 +154,8 @@ def ingested(
             return runner.publish(margin=bool(model.margin.arcsec), index=bool(model.index))
 
 
-_OF_ROWS = {Mode.REPLACE: GIVEN, Mode.APPEND: f"{GIVEN}/{{{{ start:%Y%m%dT%H%M%S }}}}"}
-"""The URI of the source of a spec that names none, in the folder of whatever run."""
+_OF_INTERVALS = f"{GIVEN}/{{{{ start:%Y%m%dT%H%M%S }}}}"
+"""The URI of the source of a spec by intervals that names none, in the folder of whatever run."""
 
 
 def _spec_of(spec: SpecLike, data: Any, files: tuple[str, ...] | None) -> tuple[CatalogSpec, str]:
@@ -176,9 +176,9 @@ def _spec_of(spec: SpecLike, data: Any, files: tuple[str, ...] | None) -> tuple[
         named = {**(source or {})}
         if "format" not in named:
             named["format"] = _format(None, files)
-        append = plain.get("mode") == Mode.APPEND
-        one = _common(files) if files is not None and not append else None
-        named.setdefault("uri", one or _OF_ROWS[Mode.APPEND if append else Mode.REPLACE])
+        by_intervals = plain.get("mode") in (Mode.APPEND, Mode.UPSERT)
+        one = _common(files) if files is not None and not by_intervals else None
+        named.setdefault("uri", one or (_OF_INTERVALS if by_intervals else GIVEN))
         plain["source"] = named
     found = validated(CatalogSpec, plain, "spec")
     return (found if data is None else _with_source(found, format=_format(found, files))), ""
@@ -218,11 +218,11 @@ def _common(files: tuple[str, ...]) -> str:
 
 
 def _window_of(spec: CatalogSpec, interval: Any) -> Window:
-    if spec.mode is Mode.APPEND:
+    if spec.mode.by_intervals:
         if interval is None:
             raise SpecError(
-                f"{spec.name}: mode append adds the rows of an interval; give one: a date, a pair of times, "
-                "or a Modified Julian Date"
+                f"{spec.name}: mode {spec.mode} adds the rows of an interval; give one: a date, a pair of "
+                "times, or a Modified Julian Date"
             )
         return window_of_interval(interval)
     if interval is not None:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from hipslake.api.scan import Scan
 from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.catalog.coverage import map_of_files
+from hipslake.catalog.density import sky_map
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.hats.skymap import SKY_DEG2
 from hipslake.catalog.partitions import leaf_spans, summed_by_leaf
@@ -54,6 +56,8 @@ class SkyRows(NamedTuple):
 def rows_per_pixel(catalog: CatalogReader, order: int | None) -> SkyRows:
     """Rows per pixel, as they were counted by ingests and nights; no leaf file is opened.
 
+    Of a catalog in mode upsert whose HATS files are not of this version, leaf files are counted.
+
     Parameters
     ----------
     catalog : CatalogReader
@@ -90,6 +94,15 @@ def _at(counted: PointMap, order: int) -> PointMap:
 
 def _counted(catalog: CatalogReader) -> PointMap:
     """Rows per pixel, of the coarsest order at which an increment was counted; at most 8."""
+    metadata, storage = catalog.metadata, catalog.storage
+    if metadata.key_records is not None:  # increments do not tell which of their rows stand
+        with vacuum_told(storage, catalog.version):
+            found = sky_map(storage, metadata)
+            if found is None:
+                found = map_of_files(
+                    storage, metadata.groups[0], metadata.partitions(None, storage)["path"].to_pylist()
+                )
+        return found
     with vacuum_told(catalog.storage, catalog.version):
         tables = [increment.cells(catalog.storage) for increment in catalog.increments]
     columns = (np.concatenate([t[name].to_numpy() for t in tables]) for name in ("order", "npix", "rows"))

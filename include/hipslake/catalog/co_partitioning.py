@@ -15,7 +15,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 
 
 def marks_of(
-    spec: CatalogSpec, objects_writes: tuple[str, ...] | None, *, unmatched: int
+    spec: CatalogSpec, objects_writes: tuple[str, ...] | None, *, objects_move: bool = False, unmatched: int
 ) -> tuple[CoPartitioned, ...]:
     """The marks of a version that one run makes.
 
@@ -24,6 +24,8 @@ def marks_of(
     spec : CatalogSpec
     objects_writes : tuple of str or None
         The increments of the objects that rows were placed by; None where the spec has no `position_from`.
+    objects_move : bool
+        Whether increments of theirs may move objects.
     unmatched : int
         Rows with an id of no object, which were placed by their own positions: they leave the column
         unmarked.
@@ -31,7 +33,12 @@ def marks_of(
     marks = [CoPartitioned(column=column) for column in spec.co_partitioned]
     given = spec.position_from
     if given is not None and objects_writes is not None and not unmatched:
-        objects = PlacingObjects(catalog=given.catalog, column=given.key, writes=objects_writes)
+        objects = PlacingObjects(
+            catalog=given.catalog,
+            column=given.key,
+            writes=objects_writes,
+            moves=True if objects_move else None,
+        )
         marks.append(CoPartitioned(column=given.column, objects=objects))
     return tuple(marks)
 
@@ -101,8 +108,13 @@ def check_joinable(left: CatalogMetadata, right: CatalogMetadata, on: tuple[str,
 
 
 def _together(first: PlacingObjects | None, second: PlacingObjects | None) -> PlacingObjects | None:
-    """The larger of two sets of increments of the same objects, if it has all of the other; else None."""
+    """The larger of two sets of increments of the same objects, if it has all of the other; else None.
+
+    Where increments move objects, only equal sets place them alike.
+    """
     if first is None or second is None or first.catalog != second.catalog or first.column != second.column:
+        return None
+    if (first.moves or second.moves) and set(first.writes) != set(second.writes):
         return None
     if set(first.writes) <= set(second.writes):
         return second
@@ -113,7 +125,12 @@ def _placing(metadata: CatalogMetadata, column: str) -> PlacingObjects:
     """The objects that placed the values of a marked column; its own rows if none did."""
     mark = metadata.mark_of(column)
     assert mark is not None
-    own = PlacingObjects(catalog=metadata.catalog, column=column, writes=metadata.increment_writes)
+    own = PlacingObjects(
+        catalog=metadata.catalog,
+        column=column,
+        writes=metadata.increment_writes,
+        moves=True if metadata.key_records is not None else None,
+    )
     return mark.objects or own
 
 

@@ -53,6 +53,9 @@ def footprint_of(table: pa.Table) -> Footprint:
     return Footprint(start, order, rows, size)
 
 
+_COUNTS = ("inserted", "updated", "deleted")
+
+
 class VersionKind(StrEnum):
     """How a version was made from the one before it."""
 
@@ -72,10 +75,15 @@ class IncrementSummary(Frozen):
     rows: int
     rejected: int
     source_files: int
+    inserted: int | None = None  # mode upsert: keys that have a row by it, and had none; None in other modes
+    updated: int | None = None  # keys that have another row by it
+    deleted: int | None = None  # keys that have no row any more
 
     @classmethod
     def of(cls, increment: Increment) -> IncrementSummary:
         """The summary of an increment."""
+        changes = increment.changes
+        counts = {} if changes is None else {name: getattr(changes, name) for name in _COUNTS}
         return cls(
             ordinal=increment.ordinal,
             key=increment.key,
@@ -83,6 +91,7 @@ class IncrementSummary(Frozen):
             rows=increment.rows,
             rejected=increment.rejects.rows,
             source_files=increment.sources.files,
+            **counts,
         )
 
 
@@ -263,7 +272,21 @@ def _changed(storage: Storage, old: Iterable[_Files], new: Iterable[_Files]) -> 
 
 
 def files_apart(storage: Storage, old: _Files | None, new: _Files | None) -> tuple[pa.Table, pa.Table, int]:
-    """The files that only the old one names, those that only the new one does, and how many both name."""
+    """The files that only the old one names, those that only the new one does, and how many both name.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    old, new : GroupMetadata or Margin or None
+        None names none.
+
+    Returns
+    -------
+    removed, added : pyarrow.Table
+        As `PARTITION_SCHEMA`.
+    kept : int
+    """
     shared = {s.path for s in (old.sidecars if old else None) or ()}
     shared &= {s.path for s in (new.sidecars if new else None) or ()}
     before, after = _table(storage, old, shared), _table(storage, new, shared)

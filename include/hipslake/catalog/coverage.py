@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from hipslake.catalog.checksums import checksum_of
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.leaf_rows import column_batches
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, Sidecar, sidecar_bytes
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 
 
 def coverage_table(found: PointMap) -> pa.Table:
@@ -59,6 +61,37 @@ def count_anew(
             if checksum_of(data) == wanted.sha256:
                 yield wanted, data
                 break
+
+
+def map_of_files(storage: Storage, group: GroupMetadata, paths: Iterable[str]) -> PointMap:
+    """Rows per pixel of some leaf files, at the order of HATS maps: one column of them is read.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    group : GroupMetadata
+        The column group that they are of, in any version.
+    paths : iterable of str
+
+    Raises
+    ------
+    VerificationError
+        A file is missing or damaged.
+    """
+    schema, shift = group.to_arrow(), 2 * (MAX_ORDER - MAP_ORDER)
+
+    def counted(path: str) -> NDArray[np.int64]:
+        batches = column_batches(storage, path, schema, [HEALPIX_COLUMN])
+        return np.concatenate(
+            [np.empty(0, np.int64), *(batch.column(0).to_numpy() >> shift for batch in batches)]
+        )
+
+    counts = np.zeros(12 << (2 * MAP_ORDER), np.int64)
+    for pixels in in_threads(storage, counted, list(paths)):
+        np.add.at(counts, pixels, 1)
+    occupied = np.flatnonzero(counts)
+    return PointMap(MAP_ORDER, occupied, counts[occupied])
 
 
 def _counted(

@@ -117,12 +117,15 @@ def typed_columns(spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
 def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
     """Hold the spec against what cannot change under files that stay."""
     position = metadata.position.model_dump(exclude={"icrs_ra", "icrs_dec", "placed_by"})
+    records = metadata.key_records
     own_marks = [mark.column for mark in metadata.co_partitioned if mark.objects is None]
     pairs = {
         "layout": (metadata.layout, spec.layout),
         "append: add_file": (metadata.gathers, spec.gathers),
         "position": (position, spec.position.model_dump()),
         "column_groups": ([group.name for group in metadata.groups], [g.name for g in spec.column_groups]),
+        "key": (list(records.key) if records is not None else [], list(spec.key)),
+        "order_by": (records.order_by if records is not None else None, spec.order_by),
         "co_partitioned": (own_marks, list(spec.co_partitioned)),
         "position_from": (
             _placing(published_spec(metadata).position_from),

@@ -71,7 +71,8 @@ def find_values(
 ) -> tuple[Intervals, pa.Array]:
     """Where on the curve the rows with some values of a column can lie, and the values in the column's type.
 
-    Rows of increments that the index does not cover are looked for wherever these increments have rows.
+    Rows of increments that the index does not cover are looked for wherever these increments have rows. In
+    mode upsert rows come back when the increment goes that superseded them: they may lie anywhere then.
 
     Parameters
     ----------
@@ -101,6 +102,16 @@ def find_values(
             f"catalog_index__{metadata.catalog}, which builds it for the published version"
         )
     wanted = _as_column(values, field, metadata)
+    if metadata.key_records is not None and not set(index.writes) <= set(metadata.increment_writes):
+        log.warning(
+            "Catalog %s: the index of column %r covers nights that were replaced since, so that all %d "
+            "leaves are looked through; catalog_index__%s builds it anew.",
+            metadata.catalog,
+            column,
+            metadata.groups[0].leaves,
+            metadata.catalog,
+        )
+        return Intervals.whole_sky(), wanted
     h29 = _entries(storage, index, wanted)
     stretches = [(h29, h29 + 1)]
     for increment in metadata.increments_of(set(metadata.increment_writes).difference(index.writes), storage):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.claimed_pixels import claim_faults, with_claims
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
+from hipslake.catalog.row_operations import deleting
 from hipslake.catalog.schema import ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN, hats_position
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.joins.key_codes import key_kind
@@ -38,6 +39,8 @@ OTHER_CLAIM = UNKNOWN_OBJECT + 1
 """The first code of rows that say they lie in another pixel."""
 SUPERSEDED = 255
 """The code of rows that newer ones take the place of. They are left out, but not bad, and are not kept."""
+DELETING = 254
+"""The code of records that delete the row of their key. Their own position is not looked at."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Placed:
     lon, lat : float64[n]
         The position columns as the source has them, NaN for null.
     reasons : uint8[n] or None
-        Why a row is left out (0: it is not), as a place in `REASONS`, or `SUPERSEDED`. None if none is.
+        Why a row is left out (0: it is not), as a place in `REASONS`, or `SUPERSEDED`, or `DELETING`. None if
+        none is.
     objects : int64[n] or None
         `_healpix_29` of each row's object, negative where its own position places it. None if that is so of
         all rows.
@@ -63,7 +67,7 @@ class Placed:
     @property
     def bad(self) -> NDArray[np.bool_] | None:
         """Which rows are left out for a reason, bool[n]; None if none is."""
-        return None if self.reasons is None else (self.reasons != 0) & (self.reasons != SUPERSEDED)
+        return None if self.reasons is None else (self.reasons != 0) & (self.reasons < DELETING)
 
     def without(self, superseded: NDArray[np.bool_]) -> Placed:
         """The same rows, of which those are left out too that newer ones take the place of, bool[n]."""
@@ -71,6 +75,13 @@ class Placed:
             return self
         reasons = np.zeros(len(superseded), np.uint8) if self.reasons is None else self.reasons
         return replace(self, reasons=np.where(superseded & (reasons == 0), np.uint8(SUPERSEDED), reasons))
+
+    def with_deletes(self, deletes: NDArray[np.bool_]) -> Placed:
+        """The same rows, of which some are no rows but records that delete one, bool[n]."""
+        if not deletes.any():
+            return self
+        reasons = np.zeros(len(deletes), np.uint8) if self.reasons is None else self.reasons
+        return replace(self, reasons=np.where(deletes, np.uint8(DELETING), reasons))
 
     @property
     def unmatched(self) -> int:
@@ -113,7 +124,8 @@ class Placer:
         """The columns of the source that tell a row's place."""
         given, position = self.spec.position_from, self.spec.position
         named = [position.ra, position.dec, *([given.column] if given else [])]
-        return list(dict.fromkeys([*named, *(PIXEL_COLUMNS if self._verifies else ())]))
+        operation = [self.spec.operation.column] if self.spec.operation is not None else []
+        return list(dict.fromkeys([*named, *(PIXEL_COLUMNS if self._verifies else ()), *operation]))
 
     @property
     def _verifies(self) -> bool:
@@ -136,7 +148,16 @@ class Placer:
             )
 
     def place(self, batch: pa.RecordBatch | pa.Table) -> Placed:
-        """Read the positions of a batch, find its objects, and say which rows are left out."""
+        """Read the positions of a batch, find its objects, and say which rows are left out.
+
+        A batch without the column of operations has rows alone: types may have to be found first.
+        """
+        placed, operation = self._placed(batch), self.spec.operation
+        if operation is None or operation.column not in batch.schema.names:
+            return placed
+        return placed.with_deletes(deleting(batch.column(operation.column), operation))
+
+    def _placed(self, batch: pa.RecordBatch | pa.Table) -> Placed:
         placed = place(batch, self.spec.position)
         given = self.spec.position_from
         if given is None:

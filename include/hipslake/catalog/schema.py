@@ -12,7 +12,7 @@ import pyarrow as pa
 from hipslake.errors import CatalogFormatError, FilterError, ReservedColumnError, SchemaMismatchError
 from hipslake.joins.key_codes import key_kind
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.hips_spec import HipsSpec
 from hipslake.sphere.angle_columns import is_text
@@ -28,7 +28,7 @@ OBJECT_COLUMNS = ("ra_object", "dec_object")
 
 def stores_rows(spec: CatalogSpec) -> bool:
     """Whether `_row` is stored: it joins the rows of column groups, and says which increment a row is of."""
-    return len(spec.column_groups) > 1 or spec.mode is Mode.APPEND
+    return len(spec.column_groups) > 1 or spec.mode.by_intervals
 
 
 def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
@@ -86,7 +86,7 @@ def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> li
         Name of a column group. A group of `"*"` takes what no other group names. With layout `hats` every
         group repeats the position columns, since each group is opened as a catalog of its own. Where the
         catalog adds positions, every group has those, and one has the source's: who joins two groups would
-        have two positions beside two.
+        have two positions beside two. The column of operations is in none.
 
     Raises
     ------
@@ -111,6 +111,8 @@ def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> li
             chosen |= position
         elif columns == "*":
             chosen -= position
+    if spec.operation is not None:
+        chosen.discard(spec.operation.column)
     return [name for name in source_schema.names if name in chosen]
 
 

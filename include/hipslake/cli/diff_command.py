@@ -61,7 +61,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _increment(increment: IncrementSummary) -> str:
-    return f"{increment.key or 'the rows of a whole version'} ({increment.rows:,} rows)"
+    told = f"{increment.rows:,} rows"
+    if increment.inserted is not None:
+        told += (
+            f": {increment.inserted:,} inserted, {increment.updated:,} updated, {increment.deleted:,} deleted"
+        )
+    return f"{increment.key or 'the rows of a whole version'} ({told})"
 
 
 def _print_list(what: str, items: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeated
+from hipslake.specs.base import NAME_PATTERN, Column, ColumnNames, Frozen, NamedSpec, repeated
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.epochs import JulianYear
 from hipslake.specs.felis_spec import FelisSpec
@@ -21,6 +21,7 @@ from hipslake.specs.shared_uris import check_uris_apart
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import ByteCount, Threshold, ThresholdUnit
+from hipslake.specs.upsert_spec import UPSERT_KEYS, MissingDeletes, OperationSpec, check_upsert
 from hipslake.specs.vacuum_spec import VacuumSpec
 from hipslake.sphere.position_units import PositionUnit
 
@@ -146,17 +147,23 @@ class Mode(StrEnum):
 
     REPLACE = "replace"  # a whole new version
     APPEND = "append"  # one more increment of the newest version
+    UPSERT = "upsert"  # the same, and its rows take the place of those of the same keys
+
+    @property
+    def by_intervals(self) -> bool:
+        """Whether a run adds the files of its interval to the newest version, as an increment."""
+        return self is not Mode.REPLACE
 
 
 class AppendMode(StrEnum):
-    """What an append does to a leaf that it adds rows to."""
+    """What an append, or an upsert, does to a leaf that it adds rows to."""
 
     REWRITE = "rewrite"  # merges old and new rows into one file
     ADD_FILE = "add_file"  # puts a file beside; `catalog_compact` merges them when there are many
 
 
 class Unchanged(StrEnum):
-    """How leaves that an append did not touch get into the tree of the new version."""
+    """How leaves that a run did not touch get into the tree of the new version."""
 
     LINK = "link"  # hard links; copies where there are none
     COPY = "copy"
@@ -164,7 +171,7 @@ class Unchanged(StrEnum):
 
 
 class CompactSpec(Frozen):
-    """Mode append, add_file: when leaves that have gathered files get one sorted file each."""
+    """With `append: add_file`: when leaves that have gathered files get one sorted file each."""
 
     min_files: int = Field(default=10, ge=2, le=10_000)  # leaves with at least as many
     schedule: Following = None  # None: after each night
@@ -174,7 +181,7 @@ class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
     of_no_outcome = frozenset({"schedule", "compact", "vacuum", "hips", "spark_above_bytes"})
-    counted_if_said = frozenset({"columns", "felis", "hats", "newest"})
+    counted_if_said = frozenset({"columns", "felis", "hats", "newest", *UPSERT_KEYS})
 
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
@@ -197,9 +204,13 @@ class CatalogSpec(NamedSpec):
     bad_rows: BadRowsSpec = BadRowsSpec()
     newest: NewestSpec | None = None  # of the rows of a run with one key, which stays; None: all do
     mode: Mode = Mode.REPLACE
+    key: ColumnNames = ()  # mode upsert: columns that tell which rows are one, and which takes its place
+    order_by: Column | None = None  # mode upsert: which record of a key counts; None: the latest night's
+    operation: OperationSpec | None = None  # mode upsert; None: every record puts its row
+    missing_deletes: MissingDeletes = MissingDeletes.COUNT  # mode upsert
     append: AppendMode = AppendMode.REWRITE
     unchanged: Unchanged = Unchanged.LINK
-    on_empty: Literal["skip", "fail"] = "skip"  # mode append: what an interval without files is
+    on_empty: Literal["skip", "fail"] = "skip"  # modes append and upsert: what an interval without files is
     compact: CompactSpec = CompactSpec()
     vacuum: VacuumSpec = VacuumSpec()
     hips: HipsSpec | None = None  # None: made by hand, as the form says
@@ -211,12 +222,12 @@ class CatalogSpec(NamedSpec):
         templated = is_templated(self.source.uri)
         if templated and self.mode is Mode.REPLACE:
             raise ValueError(
-                "source.uri: only mode append puts the interval of a run into it; add 'mode: append', or "
-                "take the braces out"
+                "source.uri: only mode append, or upsert, puts the interval of a run into it; add "
+                "'mode: append', or take the braces out"
             )
-        if not templated and self.mode is Mode.APPEND:
+        if not templated and self.mode.by_intervals:
             raise ValueError(
-                "mode: append needs a source.uri that tells the intervals apart, such as "
+                f"mode: {self.mode} needs a source.uri that tells the intervals apart, such as "
                 "/survey/night={{ night }}/*.parquet; else every run would add the same files again"
             )
         if self.schedule and templated:
@@ -328,10 +339,33 @@ class CatalogSpec(NamedSpec):
             )
         return self
 
+    @model_validator(mode="after")
+    def _upsert_fits(self) -> CatalogSpec:
+        if self.mode is Mode.UPSERT and self.newest is not None:
+            raise ValueError(
+                "newest: mode upsert lets the last record of a key count by order_by; leave it out"
+            )
+        groups = [group for group in self.column_groups if group.columns != "*"]
+        check_upsert(
+            upserts=self.mode is Mode.UPSERT,
+            key=self.key,
+            order_by=self.order_by,
+            operation=self.operation,
+            missing_deletes=self.missing_deletes,
+            stored={
+                "position": (self.position.ra, self.position.dec),
+                "position_from": (self.position_from.column,) if self.position_from else (),
+                "co_partitioned": self.co_partitioned,
+                "index": self.index,
+                **{f"column group {group.name}": group.columns for group in groups},
+            },
+        )
+        return self
+
     @property
     def gathers(self) -> bool:
         """Whether a leaf may have several files."""
-        return self.mode is Mode.APPEND and self.append is AppendMode.ADD_FILE
+        return self.mode.by_intervals and self.append is AppendMode.ADD_FILE
 
     def group(self, name: str) -> ColumnGroupSpec:
         """Return the column group of this name; `KeyError` lists those that there are."""

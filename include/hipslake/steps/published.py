@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.specs.catalog_spec import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
 from hipslake.versions.intents import may_commit
@@ -25,7 +24,7 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
     if newest is None:
         return None
     data, where = log.read(newest), f"{catalog.uri()}, version {newest}"
-    if run.spec.mode is Mode.APPEND:
+    if run.spec.mode.by_intervals:
         increment = CatalogMetadata.from_json(data, where=where).increment(run.start.isoformat(), catalog)
         if increment is None or not _ends_at(increment, run.window.end):
             return None

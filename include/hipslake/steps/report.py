@@ -106,6 +106,7 @@ class Report(Frozen):
     rows_out: int = 0
     rows_rejected: int = 0
     rows_superseded: int = 0  # by newer rows of the same key
+    delete_records: int = 0  # rows of the source that delete the row of their key
     bytes: int = 0
     files: int = 0
     seconds: dict[str, float] = Field(default_factory=dict)  # wall time per phase
@@ -201,10 +202,12 @@ def check_balance(report: Report) -> None:
     Raises
     ------
     VerificationError
-        If rows in differ from rows out + rejected + superseded.
+        If rows in differ from rows out + rejected + superseded + records that delete.
     """
-    if report.rows_in != report.rows_out + report.rows_rejected + report.rows_superseded:
+    left_out = report.rows_rejected + report.rows_superseded + report.delete_records
+    if report.rows_in != report.rows_out + left_out:
         superseded = f", {report.rows_superseded} superseded" if report.rows_superseded else ""
+        superseded += f", {report.delete_records} deleted others" if report.delete_records else ""
         raise VerificationError(
             f"step {report.step}: {report.rows_in} rows went in, but {report.rows_out} came out and "
             f"{report.rows_rejected} were rejected{superseded}; nothing is published. Run the step again; "

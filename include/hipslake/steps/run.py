@@ -21,7 +21,7 @@ from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import SpecError, StepError
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen, first_mistake
-from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.signing import signed, verified
@@ -51,6 +51,7 @@ class FrozenObjects(Frozen):
     uri: str  # root of the catalog
     version: int
     writes: tuple[str, ...]  # of its increments
+    moves: bool = False  # whether increments may move objects
 
 
 class FrozenStart(Frozen):
@@ -82,7 +83,7 @@ class FrozenRun(FrozenStart):
     @property
     def source(self) -> SourceSpec:
         """The spec's source, with the window put into its URI."""
-        if self.spec.mode is Mode.REPLACE:
+        if not self.spec.mode.by_intervals:
             return self.spec.source
         return self.spec.source.of_interval(self.start, self.window.end)
 
@@ -97,8 +98,8 @@ class FrozenRun(FrozenStart):
         """
         if self.window.start is None:
             raise SpecError(
-                f"{self.catalog}: mode append adds the files of an interval, and this run has none; give "
-                "window_start and window_end in the form, or trigger it with a logical date"
+                f"{self.catalog}: mode {self.spec.mode} adds the files of an interval, and this run has "
+                "none; give window_start and window_end in the form, or trigger it with a logical date"
             )
         return self.window.start
 

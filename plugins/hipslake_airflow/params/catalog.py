@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 from hipslake.specs.adopt_spec import AdoptSpec
-from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.margin_spec import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
 
@@ -20,7 +20,7 @@ from hipslake_airflow.params.versions import proposed_versions, version_param
 
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a run that ingests files, with types, bounds and help."""
-    return {**(_of_a_whole_version(spec) if spec.mode is Mode.REPLACE else {}), **_of_every_run(spec)}
+    return {**({} if spec.mode.by_intervals else _of_a_whole_version(spec)), **_of_every_run(spec)}
 
 
 def adopt_params(spec: AdoptSpec) -> dict[str, Param]:
@@ -159,7 +159,7 @@ def _of_a_whole_version(spec: CatalogSpec) -> dict[str, Param]:
 
 
 def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
-    whole = spec.mode is Mode.REPLACE
+    whole = not spec.mode.by_intervals
     made_of = "files, spec and library are those of the newest version"
     stands = "the interval was appended from the very same files"
     waits = "the spec lets empty intervals pass" if spec.on_empty == "skip" else "the run fails"

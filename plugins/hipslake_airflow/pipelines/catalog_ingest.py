@@ -1,6 +1,6 @@
 """Survey files become a published HEALPix catalog. Every spec in include/specs/catalogs/ gives one DAG.
 
-In mode replace a run makes a whole new version; in mode append it adds the files of its interval.
+In mode replace a run makes a whole new version; in modes append and upsert it adds the files of its interval.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG, chain
-from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.documents import document
@@ -44,7 +44,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
         doc_md=document(NAME, spec=spec, path=path),
         schedule=NightTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
         # Two runs that replace would build the same version; those that append find room for each other.
-        max_active_runs=1 if spec.mode is Mode.REPLACE else PARALLEL_APPENDS,
+        max_active_runs=PARALLEL_APPENDS if spec.mode.by_intervals else 1,
         params=ingest_params(spec),
         tags=["hipslake", "catalog", spec.layout.value],
     ) as dag:
@@ -55,7 +55,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
         view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
         histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)
-        if spec.mode is Mode.APPEND:
+        if spec.mode.by_intervals:
             append = AppendIncrementOperator(task_id="append", run_uri=run_uri, catalog=spec.name)
             resolve >> wait >> inputs >> histogram >> append >> view
             return dag

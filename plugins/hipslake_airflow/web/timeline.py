@@ -119,7 +119,7 @@ def _told(
         increments = catalogs.increments(name)
     except CatalogNotFoundError:  # no run has published yet, but some may have failed
         history, increments = [], ()
-    grows = any(each.key is not None for each in increments) or (spec is not None and spec.mode == "append")
+    grows = any(each.key is not None for each in increments) or (spec is not None and spec.mode.by_intervals)
     versions = [_with_nights(catalogs, name, each) for each in history]
     if not grows:
         return versions, [], schedule

@@ -69,7 +69,8 @@ def objects_of(storage: Storage, placing: PlacingObjects) -> tuple[Storage, Cata
     for number in reversed(numbers):
         with suppress(VersionNotFoundError):
             metadata = CatalogMetadata.from_json(versions.read(number))
-            if set(placing.writes) <= set(metadata.increment_writes):
+            writes, theirs = set(placing.writes), set(metadata.increment_writes)
+            if writes == theirs or (writes <= theirs and not placing.moves):
                 return root, metadata
     return None
 

@@ -32,6 +32,7 @@ from hipslake.versions.pins import pin_path, pinned_by, pinning_writes
 from hipslake.versions.write_id import is_write_id
 
 _RESTORE = "restore the file from a copy: no other file says what it said"
+_NUMBERED = ("append", "upsert")  # modes whose increments claim ordinals
 _ROLLED_BACK = ("version", "parent", "restored", "write_id", "created")
 
 
@@ -250,7 +251,7 @@ def _claims(storage: Storage, found: WholeLog) -> Iterator[Problem]:
             right = False
         if not right:
             yield _repairable(path, "is no claim of that ordinal")
-    numbered = (metadata for metadata in found.kept.values() if metadata.spec.get("mode") == "append")
+    numbered = (metadata for metadata in found.kept.values() if metadata.spec.get("mode") in _NUMBERED)
     known = (each for metadata in numbered for each in readable_increments(metadata, storage))
     ordinals = {each.ordinal for each in known if each.key is not None}
     for ordinal in sorted(ordinals):

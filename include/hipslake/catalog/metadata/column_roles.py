@@ -33,6 +33,10 @@ class PlacingObjects(Frozen):
     catalog: str
     column: str
     writes: tuple[str, ...] = Field(description="the increments that they were in, by the write of each")
+    moves: Literal[True] | None = Field(
+        default=None,
+        description="increments may move rows, so that only the same ones have these positions",
+    )
 
 
 class CoPartitioned(Frozen):

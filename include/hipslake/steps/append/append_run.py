@@ -83,7 +83,7 @@ class AppendRun:
         """
         mine = IncrementInterval(self.frozen.start, self.frozen.window.end)
         for increment in base.all_increments(self.catalog):
-            if not increment.rows or increment.key is None:
+            if not (increment.rows or increment.deletes) or increment.key is None:
                 continue
             end = datetime.fromisoformat(increment.end) if increment.end is not None else None
             other = IncrementInterval(datetime.fromisoformat(increment.key), end)
@@ -92,8 +92,8 @@ class AppendRun:
             elif other.holds(mine) and not self.inputs.given:
                 raise InputError(
                     f"{self.frozen.catalog} holds an increment {other}, and this run is only of {mine}: it "
-                    f"would take the place of all {increment.rows} rows. Give window_end as it was, or roll "
-                    "back to a version without the increment and run this again"
+                    f"would take the place of all {increment.rows + increment.deletes} rows. Give window_end "
+                    "as it was, or roll back to a version without the increment and run this again"
                 )
 
     def _check_apart(self, increment: Increment, mine: IncrementInterval, other: IncrementInterval) -> None:

@@ -14,26 +14,34 @@ import pyarrow.compute as pc
 from hipslake.catalog.change import GroupChange, MarginChange
 from hipslake.catalog.co_partitioning import marks_after
 from hipslake.catalog.layouts import exchange_root
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.records.records_change import RecordsChange
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.scratch import blocks_in_write
 from hipslake.errors import VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import bytes_per_task
+from hipslake.specs.catalog_spec import Mode
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.append.next_version import describe_increment
+from hipslake.steps.append.record_runs import records_change
 from hipslake.steps.append.request import ORDINAL, ClaimedOrdinal
+from hipslake.steps.append.settled_night import SettledNight
+from hipslake.steps.append.settling import settle_night
 from hipslake.steps.append.state import Attempt, regions_of_group, store_attempt
 from hipslake.steps.append.tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
 from hipslake.steps.ingest.draft import marks_of_run
 from hipslake.steps.ingest.plan import rows_and_limit
+from hipslake.steps.ingest.request import RowBytes
 from hipslake.steps.margin.build_margins import MarginUpdate
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.versions.ordinals import claim_ordinal
+
+_IN_MEMORY = 4  # bytes of a row, for one that it takes in a leaf file, about
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Merged:
     changes: dict[str, GroupChange]
     margins: dict[float, MarginChange]
     increment: Increment  # the same, whatever version it comes to
+    records: RecordsChange | None = None  # mode upsert: what it changes of the key records
+    rows_superseded: int = 0  # mode upsert: by how many rows more are superseded
 
 
 def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged:
@@ -82,15 +92,20 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
             replaced_write=earlier.write_id if earlier else None,
             numbers=None if base is None or base.numbers_rows else base.increments[0].ordinal,
         )
-        coverage = _coverage(run, earlier)
+        settled = None
+        if spec.mode is Mode.UPSERT:
+            settled = settle_night(run, base, attempt, schema)
+        coverage = _coverage(run, earlier) if settled is None else settled.went()
         if base is not None and attempt.numbers is not None:  # no leaf can stay as it is
             coverage = PixelTree(*base.groups[0].leaf_pixels())
         cells = Histogram.from_table(read_table(storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
+        if settled is not None:
+            cells = settled.cells(cells)
         regions, standing = {}, {}
         for group in check_columns(spec, schema):
             described = base.group(group) if base else None
             leaves = PixelTree(*described.leaf_pixels()) if described else PixelTree([], [])
-            weight = run.counted.row_bytes.get(group)  # none where there are no rows
+            weight = run.counted.row_bytes.get(group) or _weight(described)  # none where there are no rows
             weights, limit = rows_and_limit(spec, group, cells, weight) if weight else (cells.rows, 0)
             found = regions_of_group(spec, leaves, cells, weights, limit, coverage)
             regions[group] = found
@@ -100,11 +115,29 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
                 else PARTITION_SCHEMA.empty_table()
             )
         store_attempt(storage, attempt, schema, regions, standing, coverage)
-    changes = _changes(run, attempt, earlier, list(regions))
+    changes = _changes(run, attempt, earlier, list(regions), settled)
     came = PixelTree(cells.order, cells.npix)
-    margins = _margins(run, base, attempt, schema, changes, came, coverage)
-    increment = describe_increment(run, base, write_id=write_id, ordinal=attempt.ordinal)
-    return Merged(run, base, attempt, schema, changes, margins, increment)
+    margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
+    increment = describe_increment(
+        run,
+        base,
+        write_id=write_id,
+        ordinal=attempt.ordinal,
+        changes=None if settled is None else settled.changes,
+    )
+    merged = Merged(run, base, attempt, schema, changes, margins, increment)
+    if settled is None:
+        return merged
+    records = records_change(run, base, attempt, schema, settled)
+    return replace(merged, records=records, rows_superseded=settled.rows_superseded(earlier))
+
+
+def _weight(group: GroupMetadata | None) -> RowBytes | None:
+    """What a row weighs in the leaves that stand; None where there are none."""
+    if group is None or not group.rows:
+        return None
+    disk = group.bytes / group.rows
+    return RowBytes(rows=group.rows, disk=disk, memory=_IN_MEMORY * disk, footer=0)
 
 
 def _margins(
@@ -115,6 +148,7 @@ def _margins(
     changes: dict[str, GroupChange],
     came: PixelTree,
     went: PixelTree,
+    settled: SettledNight | None,
 ) -> dict[float, MarginChange]:
     """Update the margins of the version; for the first version, make those of the spec.
 
@@ -131,6 +165,8 @@ def _margins(
         radii=radii,
         ordinal=attempt.ordinal,
         replaces=attempt.replaces,
+        goes=None if settled is None else settled.goes,
+        returns=None if settled is None else settled.returns,
         task_bytes=run.request.target_bytes,
         block_bytes=run.request.block_bytes,
     )
@@ -154,15 +190,22 @@ def _margins(
 
 
 def _changes(
-    run: AppendRun, attempt: Attempt, earlier: Increment | None, groups: list[str]
+    run: AppendRun,
+    attempt: Attempt,
+    earlier: Increment | None,
+    groups: list[str],
+    settled: SettledNight | None,
 ) -> dict[str, GroupChange]:
     """Run the tasks, and check that they took every row, and took out what they had to."""
     engine, counted = run.engine, run.counted
     weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
-    size = sum(memory for _, memory in weights) * counted.rows_out
+    comes, goes = counted.rows_out, earlier.rows if earlier else 0
+    if settled is not None:
+        comes, goes = comes - settled.late.count + settled.returns.count, settled.goes.count
+    size = sum(memory for _, memory in weights) * comes
     target_bytes = bytes_per_task(size, run.request.target_bytes, engine.cores)
     task = AppendTask(run.folder.uri, attempt.write_id, target_bytes, weights, engine.cores, engine.counter())
-    rows = len(groups) * counted.rows_out
+    rows = len(groups) * comes
     with (
         run.phases("merge"),
         engine.progress("append", rows=rows, done=task.merged),
@@ -191,7 +234,7 @@ def _changes(
             added=added.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
             beside=beside.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
         )
-        _check_rows(group, change, counted.rows_out, taken_out, earlier.rows if earlier else 0)
+        _check_rows(group, change, comes, taken_out, goes)
         changes[group] = change
     return changes
 

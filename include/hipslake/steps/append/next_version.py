@@ -9,12 +9,20 @@ import pyarrow as pa
 from hipslake.catalog.change import changed_group, changed_margin
 from hipslake.catalog.committing import newest_version
 from hipslake.catalog.describe import MAX_INLINE
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
+from hipslake.catalog.metadata import (
+    CatalogMetadata,
+    GroupMetadata,
+    Increment,
+    KeyChanges,
+    KeyRecords,
+    Margin,
+)
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import ConflictError
 from hipslake.specs.margin_spec import margin_name
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.append.append_run import AppendRun
+from hipslake.steps.append.record_runs import check_records_fit
 from hipslake.steps.ingest.draft import assembled, check_total, increment_of
 from hipslake.steps.run import now_utc
 
@@ -23,7 +31,13 @@ if TYPE_CHECKING:
 
 
 def describe_increment(
-    run: AppendRun, base: CatalogMetadata | None, *, write_id: str, ordinal: int, max_inline: int = MAX_INLINE
+    run: AppendRun,
+    base: CatalogMetadata | None,
+    *,
+    write_id: str,
+    ordinal: int,
+    changes: KeyChanges | None = None,
+    max_inline: int = MAX_INLINE,
 ) -> Increment:
     """Describe the rows that a run adds; its sidecars are written.
 
@@ -38,6 +52,8 @@ def describe_increment(
         The write that holds the rows.
     ordinal : int
         Of the increment.
+    changes : KeyChanges, optional
+        Mode upsert: what its records do.
     max_inline : int
         Most source files, of all increments that metadata.json lists together, that are in it: it is to stay
         a quick read.
@@ -54,6 +70,7 @@ def describe_increment(
         end=end.isoformat() if end is not None else None,
         write_id=write_id,
         ordinal=ordinal,
+        changes=changes,
         max_inline=max_inline - listed,
     )
 
@@ -72,6 +89,8 @@ def next_version(merged: Merged) -> CatalogMetadata:
         # The ordinal alone would not do: who replaces an increment takes over its ordinal.
         if (standing.write_id if standing else None) != merged.attempt.replaced_write:
             raise ConflictError(f"another run has added or replaced increment {run.key}")
+        if merged.records is not None:
+            check_records_fit(merged, base, schema)
         if run.frozen.spec.co_partitioned:
             raise ConflictError("co-partitioned columns were held against the rows of another version")
         schema = run.schema_after(base)
@@ -122,16 +141,27 @@ def version_after(base: CatalogMetadata | None, merged: Merged, schema: pa.Schem
         merged.increment,
         base,
         counted=run.counted,
+        key_records=_key_records(merged, base),
         indices=base.indices if base else (),
         parent=base.version if base else None,
         created=now_utc(),
     )
     check_total(
         metadata,
-        f"the increments have {metadata.total_rows} rows together",
+        f"the increments have {metadata.total_rows} rows together"
+        + (", without the superseded ones" if metadata.key_records is not None else ""),
         mend="Run the step again; if it happens twice, report it as a bug",
     )
     return metadata
+
+
+def _key_records(merged: Merged, base: CatalogMetadata | None) -> KeyRecords | None:
+    """The key records of the version that comes after another; None if it is not of mode upsert."""
+    if merged.records is None:
+        return None
+    spec, known = merged.run.frozen.spec, base.key_records if base is not None else None
+    superseded = merged.rows_superseded + (known.rows_superseded if known is not None else 0)
+    return merged.records.applied(known, key=spec.key, order_by=spec.order_by, rows_superseded=superseded)
 
 
 def _margins_after(base: CatalogMetadata | None, merged: Merged, group: GroupMetadata) -> tuple[Margin, ...]:

@@ -22,6 +22,11 @@ ORDINAL = "append/ordinal.json"
 """The ordinal that the run has claimed, in the run folder."""
 
 
+def attempt_path(write_id: str, name: str) -> str:
+    """A file of an attempt in the run folder."""
+    return f"{ATTEMPTS}/{write_id}/{name}"
+
+
 class ClaimedOrdinal(Frozen):
     """The ordinal of a run's increment."""
 
@@ -41,7 +46,11 @@ class AppendRequest(Request):
 
 
 class AppendReport(IngestedReport):
-    """Rows in: every row of the run's files. Rows out: those of the increment, the same in each group."""
+    """Rows in: every row of the run's files. Rows out: those of the increment, the same in each group.
+
+    In mode upsert some of the latter may be superseded by newer ones from the beginning. The last five fields
+    are of that mode, and compare with the catalog as it is without the increment.
+    """
 
     step: str = AppendRequest.step
     ordinal: int = 0
@@ -50,3 +59,8 @@ class AppendReport(IngestedReport):
     replaced_rows: int = 0  # of the increment that had the key before
     removed_files: int = 0  # leaf files that the version before had; `files` says how many came
     merges: int = 0  # how often the rows were merged until the commit stood
+    inserted: int = 0  # keys that have a row now, and had none
+    updated: int = 0  # keys that have another row now
+    deleted: int = 0  # keys that have no row any more
+    outdated: int = 0  # records that are older than others of their key
+    missing_deletes: int = 0  # records that delete what is not there

@@ -29,6 +29,8 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import give_up
 from hipslake.versions.version_write import writing
 
+_COUNTS = ("inserted", "updated", "deleted", "outdated", "missing_deletes")  # of a night's changes
+
 log = logging.getLogger(__name__)
 
 
@@ -102,11 +104,15 @@ class _Job:
             raise VerificationError(
                 f"{self.catalog.uri()}: version {metadata.version} does not hold increment {self.key}"
             )
+        changes = increment.changes
+        counts = {} if changes is None else {name: getattr(changes, name) for name in _COUNTS}
         return AppendReport(
             rows_in=increment.sources.rows,
             rows_out=increment.rows,
             rows_rejected=increment.rejects.rows,
             rows_superseded=increment.superseded or 0,
+            delete_records=0 if changes is None else changes.deletes,
+            **counts,
             version=metadata.version,
             parent=metadata.parent,
             catalog_uri=self.catalog.uri(),

@@ -18,11 +18,12 @@ from hipslake.planning.pixel_histogram import Histogram
 from hipslake.planning.regions import Regions, plan_regions
 from hipslake.sources import open_source
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import starts, stops
-from hipslake.steps.append.request import ATTEMPTS
+from hipslake.steps.append.request import attempt_path
+from hipslake.steps.append.settled_night import SettledNight
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import load_superseded
@@ -38,7 +39,7 @@ class Attempt(Frozen):
     write_id: str  # names the folder of its files
     version: int | None  # the version that it builds on; None: there was none
     ordinal: int  # of the increment
-    replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out
+    replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out; mode upsert: rows tell that
     replaced_write: str | None = None  # that had added them
     numbers: int | None = None  # ordinal of the rows that stand there without `_row`, and get it now
 
@@ -54,23 +55,28 @@ class AppendState(WriteState):
         Per column group.
     coverage : PixelTree
         The pixels that rows which are to be taken out lie in; all, where rows get their `_row`.
+    settled : SettledNight or None
+        Mode upsert: which rows go, come late, and return.
     """
 
     attempt: Attempt
     standing: dict[str, Standing]
     coverage: PixelTree
+    settled: SettledNight | None
+
+    @property
+    def folder(self) -> Storage:
+        """The storage at the run folder."""
+        return Storage.at(self.run.run_uri)
 
     def may_lose(self, start: int, stop: int) -> bool:
         """Whether a stretch of the curve may hold rows that are to be taken out; or that get their `_row`."""
+        if self.settled is not None:
+            return len(self.settled.goes.within(start, stop).row) > 0
         return bool(
             np.searchsorted(self.coverage.stop, start, side="right")
             < np.searchsorted(self.coverage.start, stop, side="left")
         )
-
-
-def attempt_path(write_id: str, name: str) -> str:
-    """A file of an attempt in the run folder."""
-    return f"{ATTEMPTS}/{write_id}/{name}"
 
 
 def regions_of_group(
@@ -173,4 +179,5 @@ def load_append_state(
         attempt,
         standing,
         PixelTree(out["order"].to_numpy(), out["npix"].to_numpy()),
+        SettledNight.load(folder, write_id) if run.spec.mode is Mode.UPSERT else None,
     )

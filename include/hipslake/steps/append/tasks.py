@@ -10,15 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.leaf_rows import sorted_rows
+from hipslake.catalog.leaf_rows import ALONG, sorted_rows
 from hipslake.catalog.merging import keys_of, within
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Block, Counter, Routed
+from hipslake.engine.reordering import in_order, in_sort_order
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel
+from hipslake.steps.append.returning_rows import LateRows, returning_parts, returning_rows
+from hipslake.steps.append.set_aside import store_beaten
 from hipslake.steps.append.state import AppendState, load_append_state
 from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
@@ -57,14 +60,18 @@ class AppendTask:
 
     @property
     def sources(self) -> int:
-        """Number of map tasks: those that read splits, and one that announces every reduce task."""
-        return len(self._runs) + 1
+        """Number of map tasks: those that read splits or rows that return, and one that announces tasks."""
+        return len(self._runs) + returning_parts(self.state) + 1
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send each reduce task its new rows; the last map task sends it none, but says that it has work."""
-        state = self.state
-        if number < len(self._runs):
-            yield from route_splits(state, *self._runs[number])
+        state, runs = self.state, self._runs
+        if number < len(runs):
+            chosen = None if state.settled is None else LateRows(state, state.settled.late, number).left_out
+            yield from route_splits(state, *runs[number], chosen)
+            return
+        if number < len(runs) + returning_parts(state):
+            yield from returning_rows(state, number - len(runs))
             return
         for plan in state.plans:
             nothing = pa.RecordBatch.from_pylist([], plan.schema)
@@ -82,6 +89,7 @@ class AppendTask:
                 mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]
                 merge.region(Pixel(int(plan.order[place]), int(plan.npix[place])), mine)
                 self.merged.add(int(plan.rows[place]))
+        merge.store_beaten(target)
         yield pa.RecordBatch.from_pylist(
             [{**file, "change": merge.change_of(file), "taken_out": 0} for file in writer.files]
             + merge.removed,
@@ -104,6 +112,8 @@ class _Merge:
         self._standing: Standing = state.standing[plan.group]
         self._beside: set[Pixel] = set()
         self._numbers = state.attempt.numbers
+        self._beaten: list[pa.RecordBatch] = []
+        self._returning = state.settled is not None and state.settled.returns.count > 0  # rows of any ordinal
         threshold = state.spec.threshold_of(plan.group)
         self._unit, self._most = threshold.unit, threshold.value
 
@@ -111,6 +121,8 @@ class _Merge:
         """Write the files of a region as they are after the append."""
         tree = self._standing.tree
         start, stop = pixel.interval
+        if self._returning:
+            new = _along_curve(new)
         first = int(np.searchsorted(tree.stop, start, side="right"))
         last = int(np.searchsorted(tree.start, stop, side="left"))
         if last - first == 1 and tree.order[first] < pixel.order:  # a part of a leaf that is split
@@ -126,6 +138,14 @@ class _Merge:
             comes = any(batch.num_rows for batch in mine)
             if losing or (comes and not self._add_file(leaf, mine)):
                 self._rewrite(tree[leaf], leaf, mine)
+
+    def store_beaten(self, target: int) -> None:
+        """Store the rows that left, and may return."""
+        if self._beaten:
+            state = self._state
+            rows = pa.Table.from_batches(self._beaten)
+            rows = in_order(rows, np.argsort(rows[ROW_COLUMN].to_numpy()))
+            store_beaten(state.folder, state.write_id, self._plan.group, target, rows)
 
     def change_of(self, file: dict[str, object]) -> str:
         """What a file that was written is to its leaf."""
@@ -152,7 +172,8 @@ class _Merge:
         for file in files:
             self.removed.append({**file, "group": self._plan.group, "change": REMOVED, "taken_out": 0})
         self.removed[-1]["taken_out"] = taken_out
-        self._writer.write(pixel, [*before, *new, *after])
+        rows = [*before, *new, *after]
+        self._writer.write(pixel, _along_curve(rows) if self._returning else rows)
 
     def _old_rows(self, pixel: Pixel, leaf: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch], int]:
         """The rows that stay: those of lower ordinals, those of higher ones, and how many do not.
@@ -162,10 +183,10 @@ class _Merge:
         before: list[pa.RecordBatch] = []
         after: list[pa.RecordBatch] = []
         taken_out = 0
-        ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
+        ordinal = self._state.attempt.ordinal
         for rows in self._standing_rows(pixel, leaf):
-            ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
-            goes = np.isin(ordinals, replaces)
+            ordinals = _ordinals(rows)
+            goes = self._going(rows, ordinals)
             taken_out += int(goes.sum())
             for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
                 kept &= ~goes
@@ -174,6 +195,19 @@ class _Merge:
                 elif kept.any():
                     side.append(rows.filter(pa.array(kept)))
         return before, after, taken_out
+
+    def _going(self, rows: pa.RecordBatch, ordinals: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows of a leaf are taken out; those that may return are kept beside."""
+        settled = self._state.settled
+        if settled is None:
+            return np.isin(ordinals, list(self._state.attempt.replaces))
+        h29, number = keys_of(rows), rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy()
+        goes = settled.goes.hold(h29, number)
+        beaten = np.flatnonzero(goes)
+        beaten = beaten[settled.beaten.hold(h29[beaten], number[beaten])]
+        if len(beaten):
+            self._beaten.append(rows.take(pa.array(beaten)))
+        return goes
 
     def _standing_rows(self, pixel: Pixel, leaf: int) -> list[pa.RecordBatch]:
         """The rows of a pixel that are there, with their `_row`.
@@ -193,6 +227,21 @@ class _Merge:
             whole = pa.RecordBatch.from_arrays([*batch.columns, rows], schema=self._plan.schema)
             numbered.append(within(whole, *pixel.interval))
         return [batch for batch in numbered if batch.num_rows]
+
+
+def _ordinals(rows: pa.RecordBatch) -> NDArray[np.int64]:
+    """The ordinal of each row's increment."""
+    numbers: NDArray[np.int64] = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy()
+    return numbers >> ORDINAL_SHIFT
+
+
+def _along_curve(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The rows of batches as one, by (`_healpix_29`, `_row`)."""
+    if not batches:
+        return []
+    rows = in_sort_order(pa.Table.from_batches(batches), ALONG).combine_chunks()
+    found: list[pa.RecordBatch] = rows.to_batches()
+    return found
 
 
 def _free_pixels(pixel: Pixel, tree: PixelTree, keys: NDArray[np.int64]) -> Iterator[Pixel]:

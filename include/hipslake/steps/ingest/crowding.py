@@ -25,14 +25,14 @@ def crowded_pixels(
     histogram : Histogram
     spec : CatalogSpec
     row_bytes : mapping of str to float
-        Per column group, the bytes of a row in a leaf file.
+        Per column group, the bytes of a row in a leaf file; nothing where there are no rows.
     """
     crowded = np.zeros(len(histogram), bool)
     for group in spec.column_groups:
         threshold = spec.threshold_of(group.name)
         weights = histogram.rows
         if threshold.unit is ThresholdUnit.BYTES:
-            weights = (weights * row_bytes[group.name]).astype(np.int64)
+            weights = (weights * row_bytes.get(group.name, 0.0)).astype(np.int64)
         crowded |= crowded_cells(histogram, weights, threshold.value, highest_order=spec.highest_order)
     return crowded & (histogram.rows > 1)
 

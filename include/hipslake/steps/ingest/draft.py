@@ -26,6 +26,8 @@ from hipslake.catalog.metadata import (
     GroupMetadata,
     Increment,
     Index,
+    KeyChanges,
+    KeyRecords,
     Margin,
     Rejects,
 )
@@ -151,6 +153,7 @@ def increment_of(
     end: str | None,
     write_id: str,
     ordinal: int,
+    changes: KeyChanges | None = None,
     max_inline: int = MAX_INLINE,
 ) -> Increment:
     """Describe the rows of a run; sidecars are written.
@@ -170,6 +173,8 @@ def increment_of(
     write_id : str
         The write that holds the rows; sidecars go into its folder.
     ordinal : int
+    changes : KeyChanges, optional
+        Mode upsert: what its records do.
     max_inline : int
         Most source files that are listed in metadata.json itself.
     """
@@ -189,6 +194,7 @@ def increment_of(
         ),
         rejects=Rejects(rows=report.rows_rejected, path=rejects, reasons=report.rejected),
         superseded=report.rows_superseded or None,
+        changes=changes,
         coverage=write_sidecar(storage, write_id, "coverage", coverage_table(coverage_of(folder, run.spec))),
     )
 
@@ -202,6 +208,7 @@ def assembled(
     base: CatalogMetadata | None,
     *,
     counted: HistogramReport,
+    key_records: KeyRecords | None = None,
     indices: tuple[Index, ...],
     parent: int | None,
     created: datetime,
@@ -221,6 +228,8 @@ def assembled(
         The version before it, whose other increments stay; None if the increment stands by itself.
     counted : HistogramReport
         Of the rows of the run.
+    key_records : KeyRecords, optional
+        Mode upsert: those of the version. Superseded rows do not count for its total.
     indices : tuple of Index
     parent : int or None
         The newest version, which this one follows; None if it is the first.
@@ -244,11 +253,12 @@ def assembled(
         layout=spec.layout,
         gathers=spec.gathers,
         position=describe_position(spec, schema),
-        total_rows=increments.total_rows,
+        total_rows=increments.total_rows - (key_records.rows_superseded if key_records is not None else 0),
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
         earlier=increments.earlier,
         increments=increments.listed,
+        key_records=key_records,
         co_partitioned=marks_after(base, marks_of_run(run, counted)),
         margins=margins,
         indices=indices,
@@ -260,8 +270,8 @@ def assembled(
 
 def marks_of_run(run: FrozenRun, counted: HistogramReport) -> tuple[CoPartitioned, ...]:
     """The marks that the rows of a counted run have."""
-    writes = run.objects.writes if run.objects is not None else None
-    return marks_of(run.spec, writes, unmatched=counted.unmatched)
+    writes, moves = (run.objects.writes, run.objects.moves) if run.objects is not None else (None, False)
+    return marks_of(run.spec, writes, objects_move=moves, unmatched=counted.unmatched)
 
 
 class Increments(NamedTuple):

@@ -52,7 +52,11 @@ def freeze_objects(spec: CatalogSpec, warehouse: str) -> FrozenObjects | None:
             f"write 'co_partitioned: [{given.key}]' into its spec and ingest it again"
         )
     return FrozenObjects(
-        catalog=metadata.catalog, uri=objects.uri, version=metadata.version, writes=metadata.increment_writes
+        catalog=metadata.catalog,
+        uri=objects.uri,
+        version=metadata.version,
+        writes=metadata.increment_writes,
+        moves=metadata.key_records is not None,
     )
 
 

@@ -31,6 +31,7 @@ from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels
 from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitFinding
 from hipslake.steps.ingest.newest_rows import check_newest, find_superseded
+from hipslake.steps.ingest.night_records import check_records, find_records, store_no_records
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.row_bytes import sampled_row_bytes
@@ -57,7 +58,8 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     BadRowsError
         If more rows have no place on the sky than the spec allows.
     InputError
-        If rows of a key share their order, where the spec asks for the newest.
+        If rows of a key share their order, where the spec asks for the newest; in mode upsert, if the records
+        do not say what becomes of which row.
     """
     phases = Phases()
     folder, storage = request.folder, request.folder.storage
@@ -80,6 +82,9 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             placer = Placer(spec, gather_object_pixels(folder, source, splits, schema, engine))
 
     def superseded_by(schema: pa.Schema | None) -> SupersededRows | None:
+        if schema is not None and spec.mode is Mode.UPSERT:
+            with phases("records"):
+                find_records(folder, source, splits, schema, placer, engine)
         if spec.newest is None or schema is None:
             return None
         with phases("newest"):
@@ -111,7 +116,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         schema = as_described(spec, _inferred(source, task, counted), run.felis)
         _check(schema, spec)
         placer.check(schema)
-        if spec.newest is not None:  # types of keys are known now
+        if spec.newest is not None or spec.mode is Mode.UPSERT:  # types of keys are known now
             again = superseded_by(schema)
             task = replace(
                 task, schema=schema, superseded=again, parts=f"{parts}/newest", done=engine.counter()
@@ -126,11 +131,12 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     table = SplitTable(splits, counted.rows, rejected_in)
     rows, rejected = int(table.rows.sum()), rejected_by_reason(findings)
     superseded = sum(finding.superseded for finding in findings)
+    deletes = sum(finding.deletes for finding in findings)
     if rows == 0:
         return _nothing(folder, schema)
     shown = examples(findings, table, request.max_examples)
     check_bad_rows(spec, rows=rows, rejected=rejected, shown=shown)
-    if sum(rejected.values()) == rows:
+    if sum(rejected.values()) == rows:  # no record of a key either
         raise EmptySourceError(
             f"{source_spec.uri}: of {rows} rows not one is on the sky. First: " + "; ".join(shown)
         )
@@ -152,19 +158,20 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     return HistogramReport(
         files=len(inputs.files),
         rows_in=rows,
-        rows_out=rows - bad - superseded,
+        rows_out=rows - bad - superseded - deletes,
         rows_rejected=bad,
         rows_superseded=superseded,
+        delete_records=deletes,
         bytes=inputs.total_bytes,
         splits=len(splits),
         cells=len(histogram),
-        highest_order=int(histogram.order.max()),
+        highest_order=int(histogram.order.max(initial=0)),
         crowded=deepened,
         rejected=rejected,
         unmatched=sum(finding.unmatched for finding in findings),
         examples=shown,
         group_bytes={
-            group: int(weight.disk * (rows - bad - superseded)) for group, weight in weights.items()
+            group: int(weight.disk * (rows - bad - superseded - deletes)) for group, weight in weights.items()
         },
         row_bytes=weights,
         seconds=phases.seconds,
@@ -176,12 +183,13 @@ def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
     check_names(schema, spec)
     check_columns(spec, schema)
     check_newest(spec, schema)
+    check_records(spec, schema)
 
 
 def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
     """What is left of files without rows: for an increment that is an empty night, else an error."""
     run, inputs = folder.run(), folder.inputs()
-    if run.spec.mode is Mode.REPLACE:
+    if not run.spec.mode.by_intervals:
         raise EmptySourceError(
             f"{run.source.uri}: {len(inputs.files)} files match, but they hold not one row; put files with "
             "rows there"
@@ -189,6 +197,8 @@ def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
     none = Histogram.from_counts(run.spec.mapping_order, np.empty(0, np.int64), np.empty(0, np.int64))
     if run.spec.newest is not None:
         store_counts(folder, PieceCounts(bounds=(0,), rows={}))
+    if run.spec.mode is Mode.UPSERT:
+        store_no_records(folder)
     splits = SplitTable(SplitList.of([]), np.empty(0, np.int64), np.empty(0, np.int64))
     store_histogram(folder.storage, splits, schema or pa.schema([]), none, {})
     return HistogramReport(files=len(inputs.files), bytes=inputs.total_bytes)

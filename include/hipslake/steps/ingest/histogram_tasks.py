@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hipslake.catalog.claimed_pixels import claims_text
-from hipslake.catalog.placement import NULL_OBJECT, OTHER_CLAIM, SUPERSEDED, Placer, indexed
+from hipslake.catalog.placement import DELETING, NULL_OBJECT, OTHER_CLAIM, SUPERSEDED, Placer, indexed
 from hipslake.catalog.schema import schema_of_text, schema_text
 from hipslake.engine.model import Counter as RowCounter
 from hipslake.sources import Source, Split
@@ -56,6 +56,7 @@ class SplitFinding(Frozen):
     split: int  # its place in the list of splits
     rejected: dict[int, int] = Field(default_factory=dict)  # reason code -> rows
     superseded: int = 0  # rows that newer ones of the same key take the place of
+    deletes: int = 0  # records that delete the row of their key
     unmatched: int = 0  # rows with an id of no object, which lie at their own positions
     examples: tuple[BadRow, ...] = ()
     schema_message: str | None = None  # where only the data tell it: see `schema_text`
@@ -126,9 +127,10 @@ class CountTask:
         for schema, splits in groupby(self.splits.between(first, last), self._read_as(found)):
             if schema is None:  # an error, which is raised when the schemas are unified
                 continue
-            read = chunks(
-                self.source, splits, schema, self.placer, self.placer.columns, superseded=self.superseded
-            )
+            columns = self.placer.columns
+            if self.schema is None:  # operations are read once the types of all columns are known
+                columns = [name for name in columns if name in self.placer.reading(schema).names]
+            read = chunks(self.source, splits, schema, self.placer, columns, superseded=self.superseded)
             for chunk in read:
                 found.add(chunk, self.spec, self.max_examples)
                 counts.add_rows(self._counted(indexed(chunk.placed, self.spec.position).h29))
@@ -202,6 +204,8 @@ class _Found:
             return
         if superseded := int((reasons == SUPERSEDED).sum()):
             self._change(chunk.pieces[0].split, superseded=superseded)
+        if deletes := int((reasons == DELETING).sum()):
+            self._change(chunk.pieces[0].split, deletes=deletes)
         for piece in chunk.pieces:
             bad = start + np.flatnonzero(bad_rows[start : start + piece.rows])
             start += piece.rows
@@ -231,6 +235,7 @@ class _Found:
         examples: tuple[BadRow, ...] | None = None,
         unmatched: int = 0,
         superseded: int = 0,
+        deletes: int = 0,
     ) -> None:
         before = self._of(split)
         self._findings[split] = before.model_copy(
@@ -238,6 +243,7 @@ class _Found:
                 "rejected": dict(Counter(before.rejected) + Counter(rejected)),
                 "unmatched": before.unmatched + unmatched,
                 "superseded": before.superseded + superseded,
+                "deletes": before.deletes + deletes,
                 "examples": before.examples if examples is None else examples,
             }
         )

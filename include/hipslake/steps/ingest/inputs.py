@@ -15,7 +15,7 @@ from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
 from hipslake.sources.table_formats import check_plain_files
-from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
@@ -43,7 +43,7 @@ def run(request: InputsRequest) -> InputsReport:
     """
     phases = Phases()
     frozen = request.folder.run()
-    may_be_empty = frozen.spec.mode is not Mode.REPLACE and frozen.spec.on_empty != "fail"
+    may_be_empty = frozen.spec.mode.by_intervals and frozen.spec.on_empty != "fail"
     with phases("list"):
         files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
     fingerprint = run_fingerprint(
@@ -58,7 +58,7 @@ def run(request: InputsRequest) -> InputsReport:
     request.folder.write(RunFolder.FILES, inputs)
     if unchanged is None and files:
         with phases("columns"):
-            standing = newest_version(catalog) if frozen.spec.mode is Mode.APPEND else None
+            standing = newest_version(catalog) if frozen.spec.mode.by_intervals else None
             check_source(open_source(frozen.source), files, frozen.spec, standing, frozen.felis)
     else:  # nothing will be written, so the folder waits for no next step
         abandon(catalog, frozen.write_id)

@@ -11,7 +11,7 @@ from hipslake.catalog.evolution import as_it_stands
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
 from hipslake.sources.felis import digest_of, read_felis
-from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
@@ -49,7 +49,7 @@ def run(request: ResolveRequest) -> ResolveReport:
         catalog.check_writable()
         check_free_space(catalog)
         version = VersionLog(catalog).newest()
-        if version and spec.mode is Mode.APPEND and (standing := newest_version(catalog)) is not None:
+        if version and spec.mode.by_intervals and (standing := newest_version(catalog)) is not None:
             spec = as_it_stands(standing, spec)
     frozen = freeze_run(request, spec, catalog, Owner(kind="catalog", name=spec.name)).model_copy(
         update={

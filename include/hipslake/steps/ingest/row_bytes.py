@@ -29,7 +29,7 @@ def sampled_row_bytes(
     ----------
     source : Source
     files : sequence of SourceFile
-        With at least one row that is on the sky.
+        Without a row that is on the sky, nothing is weighed.
     schema : pyarrow.Schema
         The unified schema.
     spec : CatalogSpec
@@ -39,7 +39,7 @@ def sampled_row_bytes(
     samples = [row_bytes(_sample(source, splits[at], schema, spec), schema, spec) for at in places]
     if not any(samples):
         every = (row_bytes(_sample(source, split, schema, spec), schema, spec) for split in splits)
-        samples = [next(sample for sample in every if sample)]
+        samples = [next((sample for sample in every if sample), {})]
     return mean_row_bytes(samples)
 
 

@@ -24,6 +24,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.sphere.position_units import PositionUnit
 from hipslake.steps.ingest.newest_rows import check_newest
+from hipslake.steps.ingest.night_records import check_records
 
 MOST_FILES = 64
 """Whose headers are read where nothing is wrong with them."""
@@ -110,6 +111,7 @@ def _check(
     check_names(schema, spec)
     check_columns(spec, schema)
     check_newest(spec, schema)
+    check_records(spec, schema)
     if is_new:  # rows of earlier nights stand where the spec's unit places them
         check_units(spec, schema)
     if standing is not None and standing.total_rows:
@@ -157,6 +159,7 @@ def as_it_may_be(peeked: pa.Schema, spec: CatalogSpec) -> pa.Schema:
     keys = {column for columns in keyed_columns(spec).values() for column in columns}
     if spec.newest is not None:
         keys |= {*spec.newest.key, spec.newest.order}
+    keys |= set(spec.key)
     wanted = dict.fromkeys(keys, ("string",)) | dict.fromkeys((spec.position.ra, spec.position.dec), _NUMBERS)
     fields = []
     for field in peeked:

@@ -146,7 +146,7 @@ def _told(
     places = []
     for split, row in pair:
         values.append(_row(source, splits, schema, names, split, row))
-        places.append(f"{splits.uri_of(split)}, row {row + 1 + _rows_before(source, splits, schema, split)}")
+        places.append(f"{splits.uri_of(split)}, row {row + 1 + rows_before(source, splits, schema, split)}")
     key = ", ".join(f"{name} {values[0][name]!r}" for name in newest.key)
     return f"{key} with {newest.order} {values[0][newest.order]!r} in {' and '.join(places)}"
 
@@ -163,7 +163,7 @@ def _row(
     raise InputError(f"{splits.uri_of(split)} has changed; start a new run")
 
 
-def _rows_before(source: Source, splits: SplitList, schema: pa.Schema, split: int) -> int:
+def rows_before(source: Source, splits: SplitList, schema: pa.Schema, split: int) -> int:
     """Rows of the file of a split that stand before it."""
     files = splits.file_ordinals
     first = int(np.searchsorted(files, files[split]))

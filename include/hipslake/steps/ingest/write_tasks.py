@@ -5,13 +5,14 @@ Rows that are not on the sky are kept whole beside the catalog, with the reason 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from hipslake.catalog.layouts import layout_paths, rejects_root
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
@@ -26,7 +27,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
-from hipslake.steps.ingest.write_state import WriteState, load_write_state
+from hipslake.steps.ingest.write_state import GroupPlan, WriteState, load_write_state
 from hipslake.storage.folder import Storage
 
 REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
@@ -88,8 +89,19 @@ class WriteTask:
         yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
 
 
-def route_splits(state: WriteState, first: int, last: int) -> Iterator[Routed]:
-    """The rows of splits, [first, last), for every reduce task: indexed, in curve order, per column group."""
+def route_splits(
+    state: WriteState, first: int, last: int, chosen: Callable[[Chunk, int], Chunk] | None = None
+) -> Iterator[Routed]:
+    """The rows of splits for every reduce task: indexed, in curve order, per column group.
+
+    Parameters
+    ----------
+    state : WriteState
+    first, last : int
+        The splits [first, last).
+    chosen : callable, optional
+        Takes a chunk and the `_row` of its first row; leaves those rows out that are not to be sent.
+    """
     splits = state.splits.splits.between(first, last)
     row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[first])
     # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
@@ -105,6 +117,8 @@ def route_splits(state: WriteState, first: int, last: int) -> Iterator[Routed]:
     for chunk in read:
         if chunk.placed.reasons is not None:
             write_rejects(state, chunk)
+        if chosen is not None:
+            chunk = chosen(chunk, row_start + chunk.first)
         keys, groups = in_curve_order(
             chunk.rows,
             chunk.placed,
@@ -113,12 +127,24 @@ def route_splits(state: WriteState, first: int, last: int) -> Iterator[Routed]:
             row_start=row_start + chunk.first,
         )
         for plan in state.plans:
-            targets, starts = plan.target_starts()
-            cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
-            batch = groups[plan.group]
-            for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
-                if last > first:
-                    yield target, batch.slice(first, last - first)
+            yield from to_leaves(plan, keys, groups[plan.group])
+
+
+def to_leaves(plan: GroupPlan, keys: NDArray[np.int64], rows: pa.RecordBatch) -> Iterator[Routed]:
+    """Rows of a column group, each to the reduce task of its leaf.
+
+    Parameters
+    ----------
+    plan : GroupPlan
+    keys : int64[n]
+        Their `_healpix_29`, ascending.
+    rows : pyarrow.RecordBatch of n
+    """
+    targets, starts = plan.target_starts()
+    cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
+    for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
+        if last > first:
+            yield target, rows.slice(first, last - first)
 
 
 class LeafWriter:

@@ -120,7 +120,7 @@ class MarginUpdate:
     change : GroupChange
         What the append changes in the group.
     came, went : PixelTree
-        Where its rows lie, and where rows lie that it takes out.
+        Where rows lie that it brings in, and that it takes out.
     anew : bool
         Whether the append has written all leaves anew: margins come of these alone.
     """

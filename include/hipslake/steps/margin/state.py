@@ -28,6 +28,7 @@ from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.margin_spec import margin_name
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES
+from hipslake.steps.row_lists import RowList
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 
@@ -42,6 +43,8 @@ class MarginOrder(Frozen):
     radii: tuple[float, ...]  # arcseconds
     ordinal: int | None = None  # of the increment whose rows have come; None: all rows have
     replaces: tuple[int, ...] = ()  # ordinals whose rows went
+    goes: RowList | None = None  # in place of `replaces`, the rows that went
+    returns: RowList | None = None  # rows of other increments that have come, too
     task_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # that a task reads or gathers, about
     block_bytes: int = MAX_BLOCK_BYTES  # a block of the exchange
     leaves_uri: str | None = (

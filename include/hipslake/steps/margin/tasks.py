@@ -21,7 +21,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import MarginPairs, border_of, margin_pairs, rows_within
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.steps.ingest.write_tasks import LeafWriter
-from hipslake.steps.margin.state import MarginWork, load_work
+from hipslake.steps.margin.state import MarginOrder, MarginWork, load_work
 from hipslake.steps.row_routing import to_targets
 from hipslake.storage.folder import Storage
 
@@ -157,7 +157,10 @@ def _news(work: MarginWork, rows: BorderRows, pairs: MarginPairs) -> MarginPairs
     if work.before is None:
         return pairs
     assert rows.row is not None  # increments can be told from each other
-    comes = rows.row[pairs.row] >> ORDINAL_SHIFT == work.order.ordinal
+    row = rows.row[pairs.row]
+    comes = row >> ORDINAL_SHIFT == work.order.ordinal
+    if work.order.returns is not None:
+        comes |= work.order.returns.hold(rows.h29[pairs.row], row)
     of_row = work.before.find(rows.h29)[pairs.row]
     of_tile = work.before.find(work.tiles.start)[pairs.tile]
     chosen = comes | (of_row == of_tile)
@@ -194,7 +197,7 @@ def _merged(
             for batch in leaf_batches(work.catalog, file["path"], file["bytes"], work.schema, WHOLE_SKY)
         ]
         rows = pa.Table.from_batches(batches, work.schema)
-        stays = ~np.isin(rows[ROW_COLUMN].to_numpy() >> ORDINAL_SHIFT, list(work.order.replaces))
+        stays = _staying(work.order, rows)
         same = standing.tree[at] == work.tiles[place]
         if same:
             changed |= not stays.all()
@@ -216,6 +219,14 @@ def _merged(
         number = rows[ROW_COLUMN].to_numpy()
         rows = rows.filter(pa.array(np.append(True, number[1:] != number[:-1])[: len(number)]))
     return rows
+
+
+def _staying(order: MarginOrder, rows: pa.Table) -> NDArray[np.bool_]:
+    """Which rows of a margin are in the leaves after the append, bool[n]."""
+    row = rows[ROW_COLUMN].to_numpy()
+    if order.goes is not None:
+        return ~order.goes.hold(rows[HEALPIX_COLUMN].to_numpy(), row)
+    return ~np.isin(row >> ORDINAL_SHIFT, list(order.replaces))
 
 
 def _within(work: MarginWork, margin: int, place: int, rows: pa.Table) -> NDArray[np.bool_]:

@@ -167,6 +167,12 @@ def _nights(catalog: CatalogReader, spec: TableSpec) -> list[Increment]:
             f"{spec.name}: source: catalog {catalog.name} has no increments, as its spec is of mode "
             "replace; write 'rows: all'"
         )
+    if catalog.metadata.key_records is not None:
+        raise SpecError(
+            f"{spec.name}: source: catalog {catalog.name} is of mode upsert, whose nights also change "
+            "and delete rows of others, so that a night alone says too little; write 'changes: true', or "
+            "'rows: all'"
+        )
     return sorted(nights, key=_start)
 
 

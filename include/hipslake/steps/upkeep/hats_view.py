@@ -13,6 +13,8 @@ from contextlib import suppress
 import pyarrow as pa
 
 from hipslake.catalog.checks.view_checks import is_whole_picture
+from hipslake.catalog.comparing import files_apart
+from hipslake.catalog.coverage import map_of_files
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import shows_the_same, write_skymap
 from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
@@ -167,6 +169,8 @@ def second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -
 
 def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
     """Rows per pixel: those of an older version, with what has changed since."""
+    if metadata.key_records is not None:  # increments do not tell which of their rows stand
+        return _map_by_files(catalog, metadata, older)
     now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
     came = [_coverage(catalog, each) for each in metadata.increments_of(now - before, catalog)]
     start, went = [], []
@@ -176,6 +180,19 @@ def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMeta
         start = [PointMap.from_fits(catalog.read(name))]
     maps = start + came
     return maps[0].plus(*maps[1:]).plus(*went, sign=-1)
+
+
+def _map_by_files(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
+    """As `point_map_of`, by the rows of the leaf files that came and went."""
+    group = metadata.groups[0]
+    before = None if older is None else next((each for each in older.groups if each.name == group.name), None)
+    removed, added, _ = files_apart(catalog, before, group)
+    came = map_of_files(catalog, group, added["path"].to_pylist())
+    if older is None or before is None:
+        return came
+    went = map_of_files(catalog, before, removed["path"].to_pylist())
+    stood = PointMap.from_fits(catalog.read(HATS.view_file(older.write_id, before.name, "point_map.fits")))
+    return stood.plus(came).plus(went, sign=-1)
 
 
 def _coverage(catalog: Storage, increment: Increment) -> PointMap:
