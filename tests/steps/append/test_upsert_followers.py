@@ -156,3 +156,41 @@ def test_a_column_that_comes_later_is_null_in_rows_that_return(tmp_path: Path) -
     assert survey.catalog.read(columns=["flux"])["flux"].null_count == len(
         [record for record in survey.state.values() if record.night == 0]
     )
+
+
+def test_rows_lie_where_their_objects_do(tmp_path: Path) -> None:
+    ids = np.arange(20)
+    objects = pa.table({"object": ids, "ra": 10.0 + ids, "dec": ids.astype(float)})
+    place = {"ra": "ra", "dec": "dec"}
+    where = {"name": "objects", "position": place, "co_partitioned": ["object"]}
+    ingest(objects, spec=where, warehouse=tmp_path)
+    spec = {
+        "name": "sources",
+        "position": place,
+        "position_from": {"catalog": "objects", "on": {"object": "object"}},
+        "mode": "upsert",
+        "key": "id",
+        "operation": {"column": "op"},
+    }
+
+    def sources(ids: list[int], objects: list[int | None], ops: str) -> pa.Table:
+        return pa.table(
+            {
+                "id": ids,
+                "object": pa.array(objects, pa.int64()),
+                "op": list(ops),
+                "ra": [None if each is None else 10.001 + each for each in objects],
+                "dec": [None if each is None else 0.001 + each for each in objects],
+            }
+        )
+
+    ingest(sources([1, 2, 3], [5, 5, 6], "III"), spec=spec, warehouse=tmp_path, interval="2026-11-20")
+    night = sources([1, 2, 4], [7, None, 6], "UDI")  # one source goes to another object, one is withdrawn
+    catalog = ingest(night, spec=spec, warehouse=tmp_path, interval="2026-11-21")
+    catalog.verify().raise_if_failed()
+    found = {row["id"]: row for row in catalog.read().to_pylist()}
+    assert {key: row["object"] for key, row in found.items()} == {1: 7, 3: 6, 4: 6}
+    assert found[3]["_healpix_29"] == found[4]["_healpix_29"] != found[1]["_healpix_29"]
+    assert abs(found[1]["ra_object"] - 17.0) < 1e-6
+    (mark,) = catalog.metadata.co_partitioned
+    assert mark.objects is not None

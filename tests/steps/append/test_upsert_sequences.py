@@ -15,9 +15,11 @@ from hipslake.steps.ingest import night_records
 
 from tests.steps.upserts import TWO_GROUPS, Record, UpsertSurvey, table_of
 
+pytestmark = pytest.mark.sampled(6)
+
 KEYS = 50
 NIGHTS = 6
-SEED = int(os.environ.get("UPSERT_SEED", "0"))
+SEED = int(os.environ.get("UPSERT_SEED", "0"))  # another one gives other sequences
 MARGIN = "\nmargin: {arcsec: [3600]}"
 
 
