@@ -121,6 +121,7 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_export", "catalog"): harmless_catalog,
     **{(pipeline, "region"): harmless_region for pipeline in ("catalog_export", "catalog_crossmatch")},
     ("catalog_export", "columns"): harmless_names,
+    ("catalog_export", "key"): harmless_names,
     ("catalog_export", "filters"): _filter,
     ("catalog_export", "output"): harmless_output,
     ("catalog_export", "format"): lambda value, warehouse: ExportFormat.of("x", value) and None,

@@ -374,7 +374,8 @@ class HipsCatalogOperator(SparkFormOperator):
 class ExportCatalogOperator(SparkFormOperator):
     """Write rows of a catalog to one Parquet, CSV, FITS or VOTable file; in Spark, if many have to be read.
 
-    Reads the params `catalog`, `version`, `region`, `columns`, `filters`, `format`, `output` and `overwrite`.
+    Reads the params `catalog`, `version`, `changes_since`, `key`, `region`, `columns`, `filters`, `format`,
+    `output` and `overwrite`.
     Parameters are those of `SparkFormOperator`.
     """
 
@@ -382,10 +383,13 @@ class ExportCatalogOperator(SparkFormOperator):
 
     def request_fields(self, context: Context) -> dict[str, Any]:
         params = context["params"]
-        optional = {name: params.get(name) or None for name in ("region", "columns", "filters", "format")}
+        names = ("region", "columns", "filters", "format", "key")
+        optional = {name: params.get(name) or None for name in names}
+        numbers = {name: params.get(name) for name in ("version", "changes_since")}
+        versions = {name: int(number) if number else None for name, number in numbers.items()}
         return {
             "catalog": params["catalog"],
-            "version": int(params["version"]) if params.get("version") else None,
+            **versions,
             "output": params["output"],
             "overwrite": bool(params.get("overwrite", False)),
             **optional,

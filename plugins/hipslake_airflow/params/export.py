@@ -8,7 +8,14 @@ from airflow.sdk import Param
 from hipslake.specs.base import FORM_NAME_PATTERN
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import columns_field, filters_field, region_field, switch_field, uri_field
+from hipslake_airflow.params.fields import (
+    columns_field,
+    filters_field,
+    listed_columns_field,
+    region_field,
+    switch_field,
+    uri_field,
+)
 from hipslake_airflow.params.versions import proposed_versions, version_param
 
 
@@ -24,6 +31,16 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
             description="The name of a published catalog.",
         ),
         "version": version_param("Empty: the newest.", proposed_versions("catalogs", *catalogs)),
+        "changes_since": version_param(
+            "Not the rows, but what changed in them since this version. Empty: the rows.",
+            proposed_versions("catalogs", *catalogs),
+            title="Changes since version",
+        ),
+        "key": listed_columns_field(
+            "Key",
+            "Of changes: columns that tell rows apart, so that updates are told. One per line. Empty: those "
+            "of the catalog's spec, if it has a key.",
+        ),
         "region": region_field("The part of the sky"),
         "columns": columns_field(),
         "filters": filters_field(),

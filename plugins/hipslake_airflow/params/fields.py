@@ -82,12 +82,17 @@ def region_field(of_what: str) -> Param:
 
 def columns_field(otherwise: str = "all") -> Param:
     """Names of columns; `otherwise` says what holds if there are none."""
+    return listed_columns_field("Columns", f"One per line. Empty: {otherwise}.")
+
+
+def listed_columns_field(title: str, help_text: str) -> Param:
+    """Names of columns, one per line, which may be left out."""
     return Param(
         None,
         type=["null", "array"],
         items={"type": "string", "minLength": 1},
-        title="Columns",
-        description=f"One per line. Empty: {otherwise}.",
+        title=title,
+        description=help_text,
     )
 
 

@@ -20,7 +20,9 @@ _VERSION_FILE = "{number:08d}.json"
 _TOMBSTONE_BYTES = 1024  # no tombstone is larger, and no metadata smaller
 
 
-def version_param(help_text: str, proposed: Iterable[int], *, required: bool = False) -> Param:
+def version_param(
+    help_text: str, proposed: Iterable[int], *, required: bool = False, title: str = "Version"
+) -> Param:
     """Return the field of a version; where some are proposed, Airflow's form drops a list of them.
 
     Parameters
@@ -30,6 +32,8 @@ def version_param(help_text: str, proposed: Iterable[int], *, required: bool = F
         Newest first. Others may be typed: a version may have come since the DAG was parsed.
     required : bool
         Whether it has to be given.
+    title : str
+        Of the field.
     """
     proposed = list(proposed)
     kinds = ["string", "integer"] if proposed else ["integer"]
@@ -37,7 +41,7 @@ def version_param(help_text: str, proposed: Iterable[int], *, required: bool = F
     field: dict[str, Any] = {
         "type": kinds if len(kinds) > 1 else kinds[0],
         "minimum": 1,
-        "title": "Version",
+        "title": title,
         "description": help_text,
     }
     if proposed:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
@@ -33,6 +34,7 @@ from hipslake.steps.upkeep.old_runs import old_runs
 from hipslake.storage.folder import Storage
 
 from tests.steps.in_process import ingest, start, write_spec
+from tests.steps.nights import Survey
 
 CONE = "cone 80 30 3deg"
 
@@ -236,3 +238,41 @@ def test_old_run_folders_of_exports_are_found(root: Path, warehouse: Path) -> No
     assert folder in old_runs(str(warehouse), "stars", now + timedelta(days=1))
     assert folder not in old_runs(str(warehouse), "stars", now - timedelta(days=1))
     assert folder not in old_runs(str(warehouse), "others", now + timedelta(days=1))
+
+
+class TestChanges:
+    @pytest.fixture
+    def survey(self, tmp_path: Path) -> Survey:
+        """Two nights, and the first one again with other values."""
+        survey = Survey(tmp_path, threshold="80 rows")
+        for number in (0, 1):
+            survey.night(number, rows=200)
+        rows = survey.landed[0]
+        survey.land(0, rows.set_column(2, "dec", pc.negate(rows["dec"])).slice(20))
+        survey.append(0)
+        return survey
+
+    @pytest.mark.parametrize("way", [run, run_by_tasks])
+    @pytest.mark.parametrize("key", [None, ("id",)])
+    def test_the_file_holds_what_changed(self, survey: Survey, way: Any, key: tuple[str, ...] | None) -> None:
+        place = Path(survey.warehouse)
+        for number, (since, version, more) in enumerate(
+            ((1, None, {}), (3, 2, {"filters": "mag < 18", "columns": ("id", "mag")}))
+        ):
+            request = asked(
+                place, f"run-{number}", version=version, changes_since=since, key=key, overwrite=True, **more
+            )
+            report = way(request)
+            found = pq.read_table(report.output)
+            expected = survey.catalog.changes(since, version, key=key or (), **more).to_arrow()
+            assert found.equals(expected)
+            assert (report.rows_out, report.changes_since) == (expected.num_rows, since)
+            assert ("update_after" in found["_change"].to_pylist()) is (key is not None)
+            assert found.schema.metadata[b"hipslake.changes_since"] == str(since).encode()
+
+    def test_a_key_is_of_changes(self, survey: Survey) -> None:
+        place = Path(survey.warehouse)
+        with pytest.raises(SpecError, match="key: tells updates among changes"):
+            run(asked(place, key=("id",)))
+        with pytest.raises(VersionNotFoundError, match="version 9"):
+            run(asked(place, "other", changes_since=9))

@@ -1,4 +1,4 @@
-"""Export: rows of a published version go to one file."""
+"""Export: rows of a published version, or what changed since another one, go to one file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class ExportRequest(Request):
     warehouse: str
     catalog: str = Field(pattern=NAME_PATTERN)
     version: int | None = None  # None: the newest
+    changes_since: int | None = None  # a version: not the rows are exported, but what changed since
+    key: tuple[str, ...] | None = None  # of changes: columns that tell rows apart; None: as the spec says
     region: str | None = None
     columns: tuple[str, ...] | None = None
     filters: str | None = None
@@ -47,5 +49,6 @@ class ExportReport(Report):
 
     step: str = ExportRequest.step
     version: int | None = None
+    changes_since: int | None = None
     catalog_uri: str = ""
     output: str = ""

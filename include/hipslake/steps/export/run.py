@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.catalog.changes.change_feed import ChangeFeed
 from hipslake.catalog.exporting import Export
 from hipslake.engine.model import Counter, Engine
+from hipslake.errors import SpecError
 from hipslake.exports.writers import Exported
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
@@ -34,7 +36,7 @@ _RESULT = pa.schema([("piece", pa.int64()), ("rows", pa.int64())])
 
 
 def run(request: ExportRequest, engine: Engine) -> ExportReport:
-    """Export rows of a catalog; in one process, leaf by leaf, else by tasks.
+    """Export rows of a catalog, or what changed in them; in one process, leaf by leaf, else by tasks.
 
     Run again, also after it was killed before its report, it writes the file anew.
 
@@ -61,6 +63,7 @@ def run(request: ExportRequest, engine: Engine) -> ExportReport:
         bytes=exported.bytes,
         files=1,
         version=export.catalog.version,
+        changes_since=request.changes_since,
         catalog_uri=export.catalog.uri,
         output=exported.uri,
         seconds=phases.seconds,
@@ -73,13 +76,16 @@ def _read_by_tasks(
     """Have tasks leave the rows in the run folder, and return them from there."""
     folder = request.folder.storage
     fixed = request.model_copy(update={"version": export.catalog.version})
-    task = ExportTask(fixed, _stretches(export, request.task_bytes), engine.counter())
+    stretches = _stretches(export, request.task_bytes) if export.feed is None else _compared(export.feed)
+    task = ExportTask(fixed, stretches, engine.counter())
     tasks = len(task.stretches)
     folder.delete_tree(PIECES)
     if tasks:
         with phases("read"), engine.progress("export", done=task.done):
             engine.run(task, tasks=tasks, result=_RESULT)
-    return _rows(folder, tasks)
+    if export.feed is None:
+        return _rows(folder, tasks)
+    return export.feed.told(lambda: _rows(folder, tasks))
 
 
 def _stretches(export: Export, task_bytes: int) -> tuple[tuple[int, int], ...]:
@@ -89,9 +95,14 @@ def _stretches(export: Export, task_bytes: int) -> tuple[tuple[int, int], ...]:
     return tuple((parts[a].start, parts[b - 1].stop) for a, b in runs_of(numbers))
 
 
+def _compared(feed: ChangeFeed) -> tuple[tuple[int, int], ...]:
+    """The stretch of the curve that each task compares."""
+    return tuple(zip(feed.stretches.start.tolist(), feed.stretches.stop.tolist(), strict=True))
+
+
 @dataclass(frozen=True)
 class ExportTask:
-    """Reads the rows of each task's stretch and leaves them in the run folder.
+    """Reads the rows of each task's stretch, or compares them, and leaves them in the run folder.
 
     Attributes
     ----------
@@ -111,14 +122,16 @@ class ExportTask:
         """Leave the rows of a task; give how many there are."""
         export = _export(self.request)
         start, stop = self.stretches[task]
+        if export.feed is None:
+            schema, tables = export.schema, export.rows(Intervals.union([start], [stop]))
+        else:
+            schema, tables = export.feed.carried_schema, iter([export.feed.carried(start, stop)])
         rows = 0
         with (
             self.request.folder.storage.open(_piece(task), "wb", durable=False) as file,
-            pa.ipc.new_stream(
-                file, export.selection.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
-            ) as writer,
+            pa.ipc.new_stream(file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer,
         ):
-            for table in export.rows(Intervals.union([start], [stop])):
+            for table in tables:
                 writer.write_table(table)
                 rows += table.num_rows
                 self.done.add(table.num_rows)
@@ -193,13 +206,27 @@ def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
         export = export_of(request, catalog)
         export.check(overwrite=request.overwrite or _stands_by_this_run(request, export))
     with ExitStack() as held:
-        keep_for_reading(held, root, catalog.version)
+        for version in {catalog.version, request.changes_since or catalog.version}:
+            keep_for_reading(held, root, version)
         yield export
 
 
 def export_of(request: ExportRequest, catalog: CatalogReader) -> Export:
     """Return the export that a request asks for, of a catalog."""
     check_region(request.region, request.warehouse)
+    if request.changes_since is not None:
+        return Export.of_changes(
+            catalog,
+            request.changes_since,
+            request.output_uri,
+            region=request.region,
+            columns=request.columns,
+            filters=request.filters,
+            key=request.key,
+            format=request.format,
+        )
+    if request.key is not None:
+        raise SpecError("key: tells updates among changes; give the version that they begin with, too")
     return Export.of(
         catalog,
         request.output_uri,
@@ -213,4 +240,4 @@ def export_of(request: ExportRequest, catalog: CatalogReader) -> Export:
 def bytes_to_export(request: ExportRequest) -> int:
     """Return how many bytes of leaf files an export reads; that decides whether Spark runs the step."""
     root = catalog_uri(request.warehouse, request.catalog)
-    return sum(part.bytes for part in export_of(request, CatalogReader.open(root, request.version)).parts())
+    return export_of(request, CatalogReader.open(root, request.version)).bytes
