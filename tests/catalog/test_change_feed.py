@@ -34,6 +34,7 @@ from tests.catalog.foreign_trees import leaves, tree_of, without_leaf
 from tests.catalog.plain_changes import assert_leads, leaf_paths, multiset, of_kind, rows_of
 from tests.catalog.vacuuming import show, vacuum
 from tests.steps.nights import Survey, night_rows
+from tests.steps.upserts import TWO_GROUPS, Record, UpsertSurvey
 
 GROUPS = "column_groups: [{name: main}, {name: seen, columns: [mag, night], threshold: 90 rows}]\n"
 SHAPES = {
@@ -491,3 +492,32 @@ def test_row_digests_tell_values_apart() -> None:
     for column in (pa.array(bits), pa.array([[bits[0]], [bits[1]]]), pa.array([{"x": b} for b in bits])):
         one, two = row_digests(pa.table({"x": column}))
         assert (one == two).all()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_catalog_in_mode_upsert_has_its_key(tmp_path: Path, groups: int) -> None:
+    """A night that comes late, one that comes again, a compaction and a rollback, by the key of the spec."""
+    rng = random.Random(groups)
+    survey = UpsertSurvey(
+        tmp_path, threshold="20 rows", ordered=False, more=TWO_GROUPS if groups == 2 else ""
+    )
+    for event in (2, 0, 1, "compact", 0, "rollback", 2, 3):
+        if event == "compact":
+            survey.compact(min_files=2)
+        elif event == "rollback":
+            survey.catalog.rollback(2)
+        else:
+            records = []
+            for one in rng.sample(range(40), 25):
+                op = rng.choice(["I", "U", "D"])
+                place = (None, None) if op == "D" else (rng.uniform(0, 9), rng.uniform(0, 9))
+                records.append(Record(op, one, 1, *place, rng.random(), int(event)))
+            survey.upsert(int(event), records)
+    versions = survey.catalog.versions()
+    kinds: set[str] = set()
+    for since in versions:
+        for until in versions:
+            changes = survey.catalog.changes(since, until).to_arrow()
+            assert_leads(changes, rows_of(survey.root, since), rows_of(survey.root, until), ["id"])
+            kinds |= set(changes["_change"].to_pylist())
+    assert len(kinds) == 4
