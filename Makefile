@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -79,6 +79,9 @@ bench-fits: setup peers ## Compare ways to read FITS, and weigh the ingest of a 
 
 bench-append: setup ## Measure what a night costs in a catalog, and in one ten times as large
 	@$(with) python -m benchmarks.append
+
+bench-living: setup ## Measure what a night costs in a match and in light curves (ARGS="--sizes 1 10 40" for 40M rows)
+	@$(with) python -m benchmarks.living $(ARGS)
 
 bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy program (ARGS="--rows 2M" for a short one)
 	@$(with) python -m benchmarks.crossmatch $(ARGS)

@@ -46,7 +46,7 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert "| left | `a`, rows with `not id in (1, 2)` |" in dag.doc_md
     assert "| right | `b` |" in dag.doc_md
     assert dag.params["radius_arcsec"] == 60
-    assert set(dag.params) == {"radius_arcsec", "missing_margin", "threshold", "region", "force"}
+    assert set(dag.params) == {"radius_arcsec", "missing_margin", "threshold", "region", "full", "force"}
     assert dag.params["missing_margin"] == "refuse"
     assert dag.params.get_param("missing_margin").schema["enum"] == ["refuse", "build", "none"]
 
@@ -56,7 +56,7 @@ def test_a_radius_of_errors_has_its_own_field_in_the_form(load: Load, joins: Pat
     (joins / "a_x_b.yaml").write_text(SPEC.replace("radius_arcsec: 60\n", radius))
     dag = load()[DAG]
     assert dag.params["sigmas"] == 3
-    assert set(dag.params) == {"sigmas", "missing_margin", "threshold", "region", "force"}
+    assert set(dag.params) == {"sigmas", "missing_margin", "threshold", "region", "full", "force"}
     assert (
         "| separation | to 3 times the errors (quadrature: err of the left and e_pos of the right); "
         in dag.doc_md

@@ -38,7 +38,7 @@ def test_light_curves_are_made_once(
     dag = dags["catalog_equijoin__curves"]
     tasks = ["resolve", "equijoin", "margin", "index", "verify", "publish", "view"]
     assert [task.task_id for task in dag.topological_sort()] == tasks
-    assert set(dag.params) == {"threshold", "force"}
+    assert set(dag.params) == {"threshold", "full", "force"}
     assert "| left | `objects`, by `id` |" in dag.doc_md
     assert "| right | `sources`, by `object_id`, rows with `flux > 100 or time < 60500` |" in dag.doc_md
     assert str(dag.test().state) == "success"

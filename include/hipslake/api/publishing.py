@@ -35,6 +35,7 @@ def publish(
     region: str | None = None,
     missing_margin: MissingMargin | None = None,
     threshold: str | None = None,
+    full: bool = False,
     force: bool = False,
     spark: Any = None,
 ) -> Catalog:
@@ -61,6 +62,9 @@ def publish(
         Overrides what a cross-match does of which a right side has no sufficient margin: build one for this
         run alone, do without (then the log and `metadata.rows_near_borders` say how many left rows may lack
         partners), or refuse.
+    full : bool
+        Join all rows, also those that the last version has as they are. By default only what may have changed
+        is joined, where that is less; the outcome is the same.
 
     Returns
     -------
@@ -84,6 +88,7 @@ def publish(
         region=region,
         missing_margin=missing_margin,
         threshold=threshold,
+        full=full,
         force=force,
         spark=spark,
     ).told()
@@ -99,13 +104,15 @@ def published_join(
     region: str | None = None,
     missing_margin: str | None = None,
     threshold: str | None = None,
+    full: bool = False,
     force: bool = False,
     spark: Any = None,
     told: Told | None = None,
 ) -> Outcome:
     """Publish as `publish` does, and return what the run came to; `told` is told of each step."""
     spec, spec_file = _join_of(match, name)
-    fields: dict[str, Any] = {"spec": spec, "spec_file": spec_file, "threshold": threshold, "force": force}
+    fields: dict[str, Any] = {"spec": spec, "spec_file": spec_file, "threshold": threshold}
+    fields |= {"full": full, "force": force}
     of_matches = {
         "radius_arcsec": radius_arcsec,
         "sigmas": sigmas,

@@ -53,6 +53,12 @@ class Intervals:
         return cls(begin[first], np.maximum.reduceat(end, first))
 
     @classmethod
+    def together(cls, several: Iterable[Intervals]) -> Intervals:
+        """The union of sets of intervals; without any, the empty set."""
+        sets = [cls(np.empty(0, np.int64), np.empty(0, np.int64)), *several]
+        return cls.union(*(np.concatenate([getattr(one, end) for one in sets]) for end in ("start", "stop")))
+
+    @classmethod
     def whole_sky(cls) -> Intervals:
         """All twelve base pixels, as one interval."""
         start, stop = WHOLE_SKY
@@ -99,6 +105,17 @@ class Intervals:
         edges, open_sets = edges[along], np.cumsum(step[along])
         first = np.flatnonzero(open_sets == 2)
         return Intervals.union(edges[first], edges[first + 1])
+
+    def in_pixels_of(self, order: int) -> Intervals:
+        """All pixels of an order that hold anything of these.
+
+        Examples
+        --------
+        >>> Intervals.of([(4, 5), (3, 7)]).in_pixels_of(3) == Intervals.of([(3, 1), (3, 7)])
+        True
+        """
+        shift = 2 * (MAX_ORDER - order)
+        return Intervals.union((self.start >> shift) << shift, -(-self.stop >> shift) << shift)
 
     def at_most(self, number: int) -> Intervals:
         """At most `number` intervals that cover these: the narrowest gaps are closed."""

@@ -23,6 +23,8 @@ from hipslake.sphere.vectors import unit_vectors
 _DECIDED = 1e-13  # radians (2e-8 arcsec): closer to the limit than that, either answer is right
 _PIECES = 4  # that an edge is cut into where it has to be cut
 _PAIRS = 1 << 16  # looked at together: the arrays stay small
+_MOST_CELLS = 1 << 18  # by which places are widened
+_FINEST_CELLS = 12  # their order: finer ones than 52 arcsec gain little
 _BORDER_LEVELS = 5  # the border of a pixel is found with cells of at most so many orders more
 
 
@@ -245,6 +247,30 @@ def surroundings(start: int, stop: int, arcsec: float) -> Intervals:
     cells = np.unique(_with_neighbours(order, np.arange(start >> shift, ((stop - 1) >> shift) + 1)))
     cells = cells[cells >= 0]
     return Intervals.union(starts(order, cells), stops(order, cells))
+
+
+def widened(places: Intervals, arcsec: float) -> Intervals:
+    """Some places and all that lies within a distance of them, and maybe more.
+
+    Parameters
+    ----------
+    places : Intervals
+    arcsec : float
+        The distance.
+
+    Returns
+    -------
+    Intervals
+        The places, and whole cells around them: as wide as the distance, or wider where places are many.
+    """
+    order = max(0, min(_reach_order(arcsec), _FINEST_CELLS))
+    while order and (covered := places.in_pixels_of(order)).sky_fraction * (12 << 2 * order) > _MOST_CELLS:
+        order -= 1
+    covered, shift = places.in_pixels_of(order), 2 * (MAX_ORDER - order)
+    inside = range_numbers(covered.start >> shift, (covered.stop - covered.start) >> shift)
+    cells = np.unique(_with_neighbours(order, inside))
+    cells = cells[cells >= 0]
+    return Intervals.together([places, Intervals.union(starts(order, cells), stops(order, cells))])
 
 
 def tiles_near(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ResolveJoinOperator(ResolveOperator):
     """Freeze the spec, the params, the versions of all catalogs and the write id of a run.
 
-    Reads the params `threshold` and `force`, both optional. Parameters and what it pushes are those of
+    Reads the params `threshold`, `full` and `force`, all optional. Parameters and what it pushes are those of
     `ResolveOperator`.
     """
 
@@ -25,6 +25,7 @@ class ResolveJoinOperator(ResolveOperator):
         params = context["params"]
         return {
             "threshold": params.get("threshold") or None,
+            "full": bool(params.get("full", False)),
             "force": bool(params.get("force", False)),
         }
 

@@ -6,7 +6,7 @@ from airflow.sdk import Param
 from hipslake.specs.error_columns import MAX_SIGMAS
 from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, CrossmatchSpec, JoinSpec
 
-from hipslake_airflow.params.fields import force_field, region_field, threshold_field
+from hipslake_airflow.params.fields import force_field, region_field, switch_field, threshold_field
 
 
 def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
@@ -58,5 +58,10 @@ def join_params(spec: JoinSpec) -> dict[str, Param]:
     """Return the params of any join of catalogs."""
     return {
         "threshold": threshold_field(f"Empty: as the spec says ({spec.threshold})."),
+        "full": switch_field(
+            "Join all rows",
+            "Also those that the last version has as they are. Else only what may have changed is joined, "
+            "which gives the same.",
+        ),
         "force": force_field("all catalogs, spec and library are unchanged"),
     }

@@ -113,13 +113,31 @@ class Crossmatch(CatalogJoin):
             doubts.append("Partners in other leaves of it are not found without a margin.")
         return f"{'; '.join(told)}: {' '.join(doubts)}"
 
-    def stretches(self, most_rows: int) -> StretchPlan:
+    def stretches(self, most_rows: int, only: Intervals | None = None) -> StretchPlan:
         """The stretches that are matched one by one, of about so many left rows."""
-        mine = plan_stretches(self.left.storage, self.left.metadata, most_rows, only=self.only)
+        inside = self.only if only is None or self.only is None else self.only.common(only)
+        inside = only if inside is None else inside
+        mine = plan_stretches(self.left.storage, self.left.metadata, most_rows, only=inside)
         if self._outer is None:
             return mine
         other = self._outer.right
-        return beside(mine, plan_stretches(other.storage, other.metadata, most_rows, only=self.only))
+        return beside(mine, plan_stretches(other.storage, other.metadata, most_rows, only=inside))
+
+    @property
+    def sees_all_rows(self) -> str | None:
+        """Without a margin, all rows near borders of right leaves are counted."""
+        if self.open_borders is None:
+            return None
+        return "rows that lie near borders of leaves without a margin are counted all over the sky"
+
+    def touched_by(self, changes: Sequence[Intervals], before: CatalogJoin) -> Intervals:
+        """Where the outcome may differ; parameters as of `CatalogJoin.touched_by`."""
+        assert isinstance(before, Crossmatch)
+        left, *rights = changes
+        pairs = zip(self.pairings, before.pairings, rights, strict=True)
+        return Intervals.together(
+            now.touched_by(left, right, then.reach_arcsec) for now, then, right in pairs
+        )
 
     @property
     def only(self) -> Intervals | None:

@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from hipslake.catalog.co_partitioning import check_joinable
 from hipslake.catalog.joining.gathered_rows import GatheredRows
-from hipslake.catalog.joining.join import Keyed, KeyedJoin
+from hipslake.catalog.joining.join import CatalogJoin, Keyed, KeyedJoin
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import CoPartitionError, SchemaMismatchError, SpecError
 from hipslake.joins.key_joins import JoinKind, equijoin_columns, equijoined, suffixes_of
 from hipslake.joins.match_columns import MatchColumns
 from hipslake.joins.tree_alignment import overlaps
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 
@@ -147,18 +148,27 @@ class Equijoin(KeyedJoin):
             " Do the filters leave anything?" if filtered else ""
         )
 
-    def stretches(self, most_rows: int) -> StretchPlan:
+    @property
+    def sees_all_rows(self) -> str | None:
+        """Gathered rows may have partners anywhere."""
+        return None if self.gathered is None else "with 'gather', equal keys may lie anywhere on the sky"
+
+    def touched_by(self, changes: Sequence[Intervals], before: CatalogJoin) -> Intervals:
+        """Where the outcome may differ: equal keys have one place, so where either side differs."""
+        return Intervals.together(changes)
+
+    def stretches(self, most_rows: int, only: Intervals | None = None) -> StretchPlan:
         """Where leaves of both sides meet; for a left or an anti-join also where the right side has no leaf.
 
         Of each side, a stretch has about `most_rows` rows at most, unless a single row group has more. Where
         the right rows are gathered, the stretches are those of the left side.
         """
-        mine = plan_stretches(self.left.storage, self.left.metadata, most_rows)
+        mine = plan_stretches(self.left.storage, self.left.metadata, most_rows, only=only)
         if self.gathered is not None:
             return mine
         return aligned(
             mine,
-            plan_stretches(self.right.storage, self.right.metadata, most_rows),
+            plan_stretches(self.right.storage, self.right.metadata, most_rows, only=only),
             keep_left=self.how != "inner",
         )
 

@@ -19,6 +19,7 @@ from hipslake.catalog.selection import joined_schema, select
 from hipslake.joins.key_codes import key_kind
 from hipslake.joins.match_columns import MatchColumns
 from hipslake.predicates.predicate_tree import Predicate
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 
@@ -67,13 +68,32 @@ class CatalogJoin(ABC):
         """How many rows are joined at once, about: as many as fit into a bounded memory."""
 
     @abstractmethod
-    def stretches(self, most_rows: int) -> StretchPlan:
+    def stretches(self, most_rows: int, only: Intervals | None = None) -> StretchPlan:
         """The stretches of the curve that are joined one by one.
 
         Parameters
         ----------
         most_rows : int
             Rows of a stretch, about; its `rows` say what it costs.
+        only : Intervals, optional
+            Stretches that hold nothing of these are left out.
+        """
+
+    @property
+    def sees_all_rows(self) -> str | None:
+        """Why what a place has in the outcome depends on rows anywhere; None: only on those near it."""
+        return None
+
+    @abstractmethod
+    def touched_by(self, changes: Sequence[Intervals], before: CatalogJoin) -> Intervals:
+        """Where the outcome may differ from that of the same join of other versions.
+
+        Parameters
+        ----------
+        changes : sequence of Intervals
+            Of each side, the left one first: where its rows may differ from those of the other version.
+        before : CatalogJoin
+            The join of the other versions.
         """
 
     @property

@@ -22,6 +22,9 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import surroundings
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
+MOST_REACHES = 3.0
+"""How many reaches off a row may stand that decides what another one has."""
+
 
 @dataclass(frozen=True)
 class OwnPartners:
@@ -56,7 +59,7 @@ class OwnPartners:
         which = self.options.one_to_one
         if which is None or not number:
             return np.ones(number, bool)
-        around = [surroundings(start, stop, times * self.reach_arcsec) for times in (2.0, 3.0)]
+        around = [surroundings(start, stop, times * self.reach_arcsec) for times in (2.0, MOST_REACHES)]
         if only is not None:
             around = [each.common(only) for each in around]
         here, there = self.left.places.inside(around[0]), self.right.places.inside(around[1])

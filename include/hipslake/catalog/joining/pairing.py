@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.open_borders import RightBorders, check_reach
-from hipslake.catalog.joining.own_partners import OwnPartners
+from hipslake.catalog.joining.own_partners import MOST_REACHES, OwnPartners
 from hipslake.catalog.joining.right_rows import BesideMargin, NearRows, RightRows
 from hipslake.catalog.joining.sides import Side, refuse_self_match
 from hipslake.catalog.joining.unmatched import UnmatchedRows
@@ -34,11 +34,13 @@ from hipslake.joins.tree_alignment import near
 from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, MatchOptions, MissingMargin, MotionColumns
 from hipslake.specs.match_checks import check_epoch, check_missing_margin
 from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.margin_geometry import widened
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 
 _LEAST_RADIUS = 1e-9  # arcseconds, where no row has any error
 _ARCSEC = np.pi / 180 / 3600
+_SLACK_ARCSEC = 1e-5  # more than separations are wrong by
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,22 @@ class Pairing:
             return self.borders.reached
         homes = self.right_rows.homes
         return Intervals.union(homes.start, homes.stop)
+
+    def touched_by(self, left: Intervals, right: Intervals, other_reach: float) -> Intervals:
+        """Where rows may have other partners than with other versions of both sides.
+
+        Parameters
+        ----------
+        left, right : Intervals
+            Where rows of each side differ between the versions.
+        other_reach : float
+            As `reach_arcsec`, with the other versions.
+        """
+        reach = max(self.reach_arcsec, other_reach) + _SLACK_ARCSEC
+        if self.options.one_to_one is None and self.options.how != "outer":
+            return Intervals.together([left, widened(right, reach)])
+        # Whose nearest a row is depends on rows around that one: see `OwnPartners` and `UnmatchedRows`.
+        return widened(Intervals.together([left, right]), MOST_REACHES * reach)
 
     def partners(
         self,

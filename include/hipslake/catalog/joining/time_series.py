@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.gathered_rows import GatheredRows
-from hipslake.catalog.joining.join import KeyedJoin
+from hipslake.catalog.joining.join import CatalogJoin, KeyedJoin
 from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_IDENTITY
@@ -19,6 +19,7 @@ from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
 from hipslake.joins.key_joins import check_nested_name, nested, nested_field
 from hipslake.joins.match_columns import MatchColumns
+from hipslake.sphere.intervals import Intervals
 from hipslake.storage.folder import Storage
 
 _NESTED = " nested"  # columns of the sources stand in a struct: they never meet those of the objects
@@ -125,9 +126,18 @@ class TimeSeries(KeyedJoin):
         """The nesting in words, and what to look at where it finds nothing."""
         return f"with nested {self.join.right.metadata.catalog}: do the filters leave anything?"
 
-    def stretches(self, most_rows: int) -> StretchPlan:
+    def stretches(self, most_rows: int, only: Intervals | None = None) -> StretchPlan:
         """Where objects are, whether or not they have sources."""
-        return self.join.stretches(most_rows)
+        return self.join.stretches(most_rows, only)
+
+    @property
+    def sees_all_rows(self) -> str | None:
+        """As of the join."""
+        return self.join.sees_all_rows
+
+    def touched_by(self, changes: Sequence[Intervals], before: CatalogJoin) -> Intervals:
+        """Where objects, or their sources, may differ."""
+        return Intervals.together(changes)
 
     def table(self, start: int, stop: int) -> pa.Table:
         """The objects in [start, stop), order-29 pixels, in their order, with their sources."""

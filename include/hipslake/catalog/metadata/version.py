@@ -84,6 +84,12 @@ class CatalogMetadata(Frozen):
         ge=0,
         description="of a cross-match without a margin: left rows that may lack partners in other leaves",
     )
+    base_version: int | None = Field(
+        default=None,
+        ge=1,
+        description="of a join: the version whose leaves it names again, where no row can have changed",
+    )
+    full_because: str | None = Field(default=None, description="of a join: why all its rows were joined")
     adopted: Adopted | None = Field(default=None, description="the catalog of others that the leaves are of")
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
     sha256: str | None = Field(

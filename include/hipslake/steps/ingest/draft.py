@@ -120,7 +120,7 @@ def _drafted(
         parent=parent,
         created=run.created,
         rows_near_borders=written.rows_near_borders,
-    )
+    ).model_copy(update={"base_version": written.base_version, "full_because": written.full_because})
     check_total(
         metadata,
         f"the write step says {written.rows_out} rows",

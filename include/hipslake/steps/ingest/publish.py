@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import VerificationError
+from hipslake.catalog.view_tree import lies_in_own_write
+from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.ingest.draft import coverage_of, draft_version
-from hipslake.steps.ingest.request import PublishReport, PublishRequest
+from hipslake.steps.ingest.request import PublishReport, PublishRequest, WriteReport, WriteRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.hats_view import write_hats_files
@@ -22,6 +24,7 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
+from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +50,9 @@ def run(request: PublishRequest) -> PublishReport:
     metadata = committed_before(catalog, [frozen.write_id])
     if metadata is None:
         _check_verified(folder)
-        with Heartbeat(catalog, frozen.write_id, rest=False) as heartbeat:
+        with ExitStack() as stack:
+            _hold_base(stack, folder, catalog)
+            heartbeat = stack.enter_context(Heartbeat(catalog, frozen.write_id, rest=False))
             with phases("files"):
                 _write_files(folder, catalog)
                 delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
@@ -81,6 +86,20 @@ def _check_verified(folder: RunFolder) -> None:
         raise VerificationError(f"{folder.uri} was not verified, or not well; clear its verify task")
 
 
+def _hold_base(held: ExitStack, folder: RunFolder, catalog: Storage) -> None:
+    """Keep the version from vacuums whose leaf files the run names again, until another one names them."""
+    base = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).base_version
+    if base is None:
+        return
+    try:
+        keep_for_reading(held, catalog, base)
+    except VersionNotFoundError as error:
+        raise ConflictError(
+            f"{error}. The run names leaf files of that version; nothing is published: clear it from its "
+            "first task, or start a new one"
+        ) from None
+
+
 def _write_files(folder: RunFolder, catalog: Storage) -> None:
     """Write what goes with the leaf files, into the folder that nobody looks into yet."""
     metadata = draft_version(folder)
@@ -92,7 +111,8 @@ def _write_files(folder: RunFolder, catalog: Storage) -> None:
 
 
 def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
-    if metadata.layout is Layout.HATS:
+    # Where leaves lie in other writes, the tree is built by the step `view`, which names them here first.
+    if metadata.layout is Layout.HATS and lies_in_own_write(metadata):
         write_hats_files(catalog, metadata, coverage_of(folder, folder.run().spec))
 
 

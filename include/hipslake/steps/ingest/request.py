@@ -152,6 +152,9 @@ class WriteReport(Report):
     rejects_path: str | None = None  # folder of the rejected rows, relative to the catalog root
     tasks: int = 0  # reduce tasks
     rows_near_borders: int | None = None  # of a match without a margin: left rows that may lack partners
+    base_version: int | None = None  # of the catalog: whose leaf files are named again, where they stay
+    full_because: str | None = None  # of a join: why nothing of an earlier version stays
+    own_bytes: int | None = None  # of the files that the run wrote, where others are named again; None: all
 
 
 class IngestedReport(CatalogReport):

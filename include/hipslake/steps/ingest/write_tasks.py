@@ -5,7 +5,7 @@ Rows that are not on the sky are kept whole beside the catalog, with the reason 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -165,6 +165,9 @@ class LeafWriter:
         Of the group's leaf files.
     splits : bool
         Whether the group has a threshold. A margin has none: its pixels are what they are.
+    known : callable, optional
+        Gives the file of a pixel that an earlier write has stored, as `PARTITION_SCHEMA`, or None: what comes
+        out the same is not stored again.
 
     Attributes
     ----------
@@ -181,7 +184,9 @@ class LeafWriter:
         schema: pa.Schema,
         *,
         splits: bool = True,
+        known: Callable[[Pixel], Mapping[str, object] | None] = lambda pixel: None,
     ) -> None:
+        self._known = known
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
@@ -259,7 +264,13 @@ class LeafWriter:
             self._stored = None
 
     def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
-        path = self._layout.partition_path(self._write_id, self._group, pixel)
+        path, digest = (
+            self._layout.partition_path(self._write_id, self._group, pixel),
+            hashlib.sha256(content),
+        )
+        known = self._known(pixel)
+        if known is not None and known["sha256"] == digest.hexdigest():
+            return {"group": self._group, **known}
         self._catalog.write(path, content)
         found = read_footer(self._catalog, path, content.size).num_rows
         if found != rows:
@@ -273,7 +284,7 @@ class LeafWriter:
             "path": path,
             "rows": rows,
             "bytes": content.size,
-            "sha256": hashlib.sha256(content).hexdigest(),
+            "sha256": digest.hexdigest(),
         }
 
     def _check_can_split(self, pixel: Pixel, rows: int, size: int) -> None:

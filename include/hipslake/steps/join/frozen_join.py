@@ -14,6 +14,7 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.sphere.regions import parse_region
 from hipslake.steps.join.frozen_sides import open_side
+from hipslake.steps.join.last_outcome import Base
 from hipslake.steps.join.margin_beside import margin_beside
 from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.run import RunFolder, parse
@@ -42,6 +43,7 @@ class FrozenCrossmatch(Frozen):
     builds_margin: float | None = None
     without_margin: bool = False
     further: tuple[FrozenRight, ...] = ()
+    base: Base = Base()
 
     @property
     def rights(self) -> tuple[FrozenRight, ...]:
@@ -72,6 +74,11 @@ class FrozenCrossmatch(Frozen):
         sides = [open_side(side) for side in self.sides]
         return Crossmatch.of(pairings_of(self.spec, sides, known=self.rights, folder=folder), region)
 
+    def of_other_versions(self, sides: Sequence[CatalogReader]) -> Crossmatch:
+        """Return the same match of other versions of all catalogs, to be compared with."""
+        spec = self.spec.model_copy(update={"missing_margin": "build"})
+        return Crossmatch.of(pairings_of(spec, sides))
+
 
 class FrozenEquijoin(Frozen):
     """The join of a run, and the versions that it reads."""
@@ -80,6 +87,7 @@ class FrozenEquijoin(Frozen):
     left: FrozenSide
     right: FrozenSide
     left_columns: tuple[str, ...] | None  # with those that place a row
+    base: Base = Base()
 
     @property
     def sides(self) -> tuple[FrozenSide, ...]:
@@ -89,6 +97,10 @@ class FrozenEquijoin(Frozen):
     def open(self, _folder: RunFolder) -> Equijoin | TimeSeries:
         """Open both catalogs."""
         sides = [open_side(side) for side in self.sides]
+        return join_of(self.spec, sides[0], sides[1], self.left_columns)
+
+    def of_other_versions(self, sides: Sequence[CatalogReader]) -> Equijoin | TimeSeries:
+        """Return the same join of other versions of both catalogs, to be compared with."""
         return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 

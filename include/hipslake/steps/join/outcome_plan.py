@@ -6,16 +6,22 @@ a join need not know that it is one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from hipslake.catalog.hats.point_map import MAP_ORDER
 from hipslake.catalog.joining.join import CatalogJoin
+from hipslake.catalog.partitions import PARTITION_SCHEMA, total_of
+from hipslake.catalog.schema import check_columns
 from hipslake.errors import EmptySourceError
 from hipslake.planning.pixel_histogram import Histogram
 from hipslake.sources.source_file import Split
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.sphere.pixels import Pixel
+from hipslake.specs.threshold import ThresholdUnit
+from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.steps.ingest import plan as planning
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.histogram import store_histogram
@@ -26,15 +32,40 @@ from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
-from hipslake.steps.join.state import counts_path, only_group, store_matched
+from hipslake.steps.join.standing_outcome import OutcomeRows, StandingOutcome
+from hipslake.steps.join.state import counts_path, only_group, store_leaves, store_matched
 from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 
 
+class PlannedOutcome(NamedTuple):
+    """What an outcome will be.
+
+    Attributes
+    ----------
+    rows : int
+        Of all leaves.
+    written : int
+        Of the leaves that are to be written.
+    kept : pyarrow.Table
+        The leaf files of earlier writes that are named again, as `PARTITION_SCHEMA`.
+    """
+
+    rows: int
+    written: int
+    kept: pa.Table
+
+
 def plan_outcome(
-    folder: RunFolder, frozen: FrozenRun, join: CatalogJoin, attempt: str, found: pa.Table
-) -> int:
-    """Plan the leaves of what was matched; return its number of rows.
+    folder: RunFolder,
+    frozen: FrozenRun,
+    join: CatalogJoin,
+    attempt: str,
+    found: pa.Table,
+    standing: StandingOutcome | None,
+) -> PlannedOutcome:
+    """Plan the leaves of an outcome: of what was matched, and of what stands of its last version.
 
     Parameters
     ----------
@@ -45,6 +76,8 @@ def plan_outcome(
         The folder of what the tasks have matched.
     found : pyarrow.Table
         What they have said, `MATCHED`.
+    standing : StandingOutcome or None
+        What is taken over of the last version; None: nothing.
 
     Raises
     ------
@@ -53,20 +86,29 @@ def plan_outcome(
     PlanError
         If no plan of leaves keeps the threshold.
     """
-    rows: int = pc.sum(found["rows"]).as_py() or 0
+    matched = store_matched(folder, Pieces(Storage.at(frozen.catalog_uri), attempt), found)
+    spec, schema = frozen.spec, join.columns.schema
+    histogram = _counted(folder.storage, spec, attempt, matched)
+    if standing is not None:
+        histogram = standing.with_cells(histogram)
+    rows = histogram.total_rows
     if rows == 0:
         raise EmptySourceError(
             f"no row of {join.left_catalog} is in the outcome ({join.described}); nothing is published"
         )
-    matched = store_matched(folder, Pieces(Storage.at(frozen.catalog_uri), attempt), found)
-    weight = _weight(matched, frozen.spec)
-    histogram = _deepened(
-        _counted(folder.storage, frozen.spec, attempt, matched), matched, frozen.spec, weight
-    )
+    group = only_group(spec)
+    outcome = OutcomeRows(matched, standing, check_columns(spec, schema)[group])
+    weight = _weight(outcome, histogram, spec)
+    histogram = _deepened(histogram, outcome, spec, weight)
     folder.storage.delete_tree(COUNTS)
-    _store_counted(folder, join.columns.schema, only_group(frozen.spec), rows, histogram, weight)
+    _store_counted(folder, schema, group, rows, histogram, weight)
     planning.run(PlanRequest(run_uri=folder.uri))
-    return rows
+    plan, kept = read_table(folder.storage, RunFolder.PLAN), PARTITION_SCHEMA.empty_table()
+    if standing is not None:
+        stays = standing.stays(plan)
+        kept, plan = standing.files_of(plan.filter(pa.array(stays))), plan.filter(pa.array(~stays))
+    store_leaves(folder, plan)
+    return PlannedOutcome(rows, total_of(plan, "rows"), kept)
 
 
 def _counted(storage: Storage, spec: CatalogSpec, attempt: str, matched: MatchedRows) -> Histogram:
@@ -76,26 +118,82 @@ def _counted(storage: Storage, spec: CatalogSpec, attempt: str, matched: Matched
     return Histogram.from_counts(counts.order, *counts.total())
 
 
-def _weight(matched: MatchedRows, spec: CatalogSpec) -> RowBytes:
-    """What a row of the outcome weighs, from the first rows of the first, the middle and the last stretch."""
-    last = len(matched.tasks) - 1
-    samples = []
-    for at in sorted({0, last // 2, last}):
-        first = matched.pieces.read(int(matched.tasks[at]))[0]
-        samples.append({"": weight_of(first.slice(0, SAMPLE_ROWS), spec.parquet)})
-    return mean_row_bytes(samples)[""]
+def _weight(outcome: OutcomeRows, histogram: Histogram, spec: CatalogSpec) -> RowBytes:
+    """What a row of the outcome weighs.
+
+    For a threshold in bytes by rows from its beginning, its middle and its end: by those of the outcome,
+    however it was made. Else it only says how much a task may take, and no leaf is opened for that.
+    """
+    threshold, joined = spec.threshold_of(only_group(spec)), outcome.joined
+    if threshold.unit is ThresholdUnit.BYTES:
+        samples = list(_samples(outcome, histogram))
+    elif len(joined.tasks):
+        last = len(joined.tasks) - 1
+        samples = [joined.pieces.read(int(joined.tasks[at]))[0] for at in sorted({0, last // 2, last})]
+    else:
+        assert outcome.standing is not None
+        known = outcome.standing.metadata.groups[0]
+        mean = known.bytes / known.rows
+        return RowBytes(rows=known.rows, disk=mean, memory=mean, footer=0)
+    return mean_row_bytes([{"": weight_of(rows.slice(0, SAMPLE_ROWS), spec.parquet)} for rows in samples])[""]
 
 
-def _deepened(histogram: Histogram, matched: MatchedRows, spec: CatalogSpec, weight: RowBytes) -> Histogram:
+def _samples(outcome: OutcomeRows, histogram: Histogram) -> Iterator[pa.RecordBatch]:
+    """Some rows from the first cell on, from that of the middle row, and from that where the last ones begin.
+
+    Cells are those of the coverage, which are known of rows that were not joined, too.
+    """
+    order = min(MAP_ORDER, int(histogram.order.min()))
+    cells = histogram.npix.astype(np.int64) >> 2 * (histogram.order.astype(np.int64) - order)
+    first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1]))
+    cells, rows = cells[first], np.add.reduceat(histogram.rows, first)
+    ends = np.cumsum(rows)
+    begin, end = starts(order, cells), stops(order, cells)
+    total = int(ends[-1])
+    for row in sorted({0, total // 2, max(total - SAMPLE_ROWS, 0)}):
+        at = int(np.searchsorted(ends, row, side="right"))
+        last = min(int(np.searchsorted(ends, ends[at] - rows[at] + SAMPLE_ROWS)), len(ends) - 1)
+        found = pa.Table.from_batches(outcome.within(int(begin[at]), int(end[last])), outcome.schema)
+        yield found.slice(0, SAMPLE_ROWS).combine_chunks().to_batches()[0]
+
+
+def _deepened(histogram: Histogram, outcome: OutcomeRows, spec: CatalogSpec, weight: RowBytes) -> Histogram:
     """Count crowded cells deeper, until each can be a leaf."""
     row_bytes = {only_group(spec): weight.disk}
+    if outcome.standing is not None:
+        histogram = _as_deep(histogram, outcome, outcome.standing, spec, weight)
     while (crowded := crowded_pixels(histogram, spec, row_bytes)).any():
         cells = histogram.select(crowded)
-        counts = PixelCounts(deeper_order(cells, spec))
-        for order, npix in zip(cells.order.tolist(), cells.npix.tolist(), strict=True):
-            counts.add_rows(matched.keys_within(*Pixel(order, npix).interval))
-        histogram = histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))
+        histogram = histogram.refined(crowded, _counted_in(cells, outcome, deeper_order(cells, spec)))
     return histogram
+
+
+def _as_deep(
+    histogram: Histogram, outcome: OutcomeRows, standing: StandingOutcome, spec: CatalogSpec, weight: RowBytes
+) -> Histogram:
+    """Divide cells of the coverage that hold more than a leaf may, as if all rows had been counted.
+
+    A cell of which the last version has the leaves is divided into those, and none is opened. In bytes, what
+    a cell weighs depends on the cells that rows were counted in: there leaves deeper than these are no help.
+    """
+    group, counted = only_group(spec), max(spec.mapping_order, spec.lowest_order)
+    in_rows = spec.threshold_of(group).unit is ThresholdUnit.ROWS
+    _, most = planning.rows_and_limit(spec, group, histogram, weight)
+    heavy = (histogram.order < counted) & (histogram.rows > most)
+    known, leaves = standing.leaves_in(histogram.select(heavy), most, MAX_ORDER if in_rows else counted)
+    divided = heavy.copy()
+    divided[heavy] = known
+    histogram = histogram.refined(divided, leaves)
+    heavy = (histogram.order < counted) & (histogram.rows > most)
+    return histogram.refined(heavy, _counted_in(histogram.select(heavy), outcome, counted))
+
+
+def _counted_in(cells: Histogram, outcome: OutcomeRows, order: int) -> Histogram:
+    """The rows in some cells, counted at an order."""
+    counts = PixelCounts(order)
+    for level, npix in zip(cells.order.tolist(), cells.npix.tolist(), strict=True):
+        counts.add_rows(outcome.keys_within(*Pixel(level, npix).interval))
+    return Histogram.from_counts(order, *counts.total())
 
 
 def _store_counted(

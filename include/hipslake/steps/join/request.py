@@ -28,13 +28,15 @@ class FrozenSide(Frozen):
     uri: str
     version: int
     margins: tuple[str, ...] = ()  # of a catalog of others: those that the spec gives
-    write_id: str | None = None  # of a catalog of others: what it is known again by
+    write_id: str | None = None  # what it is known again by, where another may lie there by now
 
 
 class ResolveJoinRequest(CatalogRunRequest):
     """Start a run of a join spec."""
 
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES, FROZEN)
+
+    full: bool = False  # join all rows anew, also those that the last version of the outcome has as they are
 
 
 class ResolveJoinReport(Report):
@@ -102,6 +104,11 @@ class JoinReport(Report):
     left_rows: int = 0  # of the leaves that were opened
     leaves: int = 0
     tasks: int = 0  # that joined
+    rows_joined: int = 0  # of the outcome, in this run; the others are as they were in the last version
+    leaves_kept: int = 0  # files of the last version, or of those before it, that the new one names again
+    leaves_written: int = 0
+    base_version: int | None = None  # the last version, if the run went on from it
+    full_because: str | None = None  # why all rows were joined, if they were
 
 
 class CrossmatchRequest(JoinRequest):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.first import freeze_derived
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.frozen_sides import side_as_file
+from hipslake.steps.join.last_outcome import Base, Listing, base_of_run
 from hipslake.steps.join.request import FROZEN, ResolveJoinReport, ResolveJoinRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
@@ -109,10 +110,19 @@ def freeze(
     """
     check_columns(outcome, schema)
     spec_text = " ".join([join.spec.fingerprint_text(), str(region), *([inputs_text] if inputs_text else [])])
-    inputs = _inputs(spec_text, sides)
+
+    def fingerprint(listing: Listing) -> str:
+        return fingerprint_of([spec_text, __version__, listing])
+
+    inputs = _inputs(sides, fingerprint)
     owner = Owner(kind="join", name=outcome.name)
     frozen, unchanged = freeze_derived(request, outcome, owner, inputs, phases, association=association)
-    request.folder.write(FROZEN, join)
+    if request.full or request.force:
+        base = Base(full_because=f"the run was asked to ({'full' if request.full else 'force'})")
+    else:
+        with phases("base"):
+            base = base_of_run(Storage.at(frozen.catalog_uri), owner, sides, fingerprint)
+    request.folder.write(FROZEN, join.model_copy(update={"base": base}))
     return ResolveJoinReport(
         catalog=outcome.name,
         write_id=frozen.write_id,
@@ -131,8 +141,9 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> CatalogReader:
     return catalog
 
 
-def _inputs(spec_text: str, sides: Sequence[CatalogReader]) -> FrozenInputs:
+def _inputs(sides: Sequence[CatalogReader], fingerprint: Callable[[Listing], str]) -> FrozenInputs:
     """Return what the outcome is made of: a version of every catalog."""
     files = tuple(side_as_file(at, side) for at, side in enumerate(sides))
-    listing = [[file.uri, file.size, file.stamp] for file in files]
-    return FrozenInputs(files=files, fingerprint=fingerprint_of([spec_text, __version__, listing]))
+    return FrozenInputs(
+        files=files, fingerprint=fingerprint([[file.uri, file.size, file.stamp] for file in files])
+    )

@@ -3,6 +3,9 @@
 Nothing is shuffled. The outcome lies where the left rows lie, and a task joins the left rows of one
 stretch: so what it leaves is a stretch of the outcome, sorted. Once all are counted, the leaves are planned
 as those of any catalog, and each is written from the slices of a few neighbouring stretches.
+
+Where the outcome has a version already, only those places are joined where rows of the sides came or went
+since, and those near them. Of the others, leaves that are as they were are named again: `StandingOutcome`.
 """
 
 from __future__ import annotations
@@ -15,16 +18,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.layouts import exchange_root
-from hipslake.engine.model import Engine
+from hipslake.catalog.partitions import total_of
+from hipslake.engine.model import Engine, Task
 from hipslake.errors import StepError, VerificationError
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write import along_the_curve
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
-from hipslake.steps.join.frozen_join import FrozenCrossmatch, frozen_join
+from hipslake.steps.join.compare_sides import standing_outcome
+from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin, frozen_join
 from hipslake.steps.join.margin_beside import build_margin_beside
-from hipslake.steps.join.outcome_plan import plan_outcome
+from hipslake.steps.join.outcome_plan import PlannedOutcome, plan_outcome
 from hipslake.steps.join.request import CrossmatchReport, EquijoinReport, EquijoinRequest, JoinRequest
+from hipslake.steps.join.standing_outcome import StandingOutcome, store_standing
 from hipslake.steps.join.state import load_outcome, only_group, store_stretches
 from hipslake.steps.join.tasks import MATCHED, JoinTask, WriteOutcomeTask
 from hipslake.steps.published import names_write
@@ -75,57 +82,108 @@ def run(request: JoinRequest, engine: Engine) -> Any:
                     build_margin_beside(folder, at, right.side, right.builds_margin, engine)
         with phases("align"):
             match = told.open(folder)
-            stretches = match.stretches(request.task_rows or match.task_rows)
+            standing, because = _standing(stack, frozen, told, match)
+            task_rows = request.task_rows or match.task_rows
+            stretches = match.stretches(task_rows, None if standing is None else standing.changed)
+            if standing is not None:
+                stretches, standing = standing.pieces(stretches)
             store_stretches(folder, stretches)
+            store_standing(folder, standing)
         attempt = f"{exchange_root(frozen.write_id)}/{secrets.token_hex(4)}"  # another may still be running
         task = JoinTask(request.run_uri, attempt, engine.counter())
         left_rows = int(stretches.rows.sum())
         log.info("Matching %d rows in %d tasks.", left_rows, len(stretches))
         with phases("match"), engine.progress("match", rows=left_rows, done=task.done):
-            found = engine.run(task, tasks=len(stretches), result=MATCHED)
+            found = _run(engine, task, len(stretches), MATCHED)
         lacking = None
         if match.open_borders is not None:
             lacking = pc.sum(found["rows_near_borders"]).as_py() or 0
             log.warning("%s", match.open_borders.told(lacking))
         with phases("plan"):
-            rows = plan_outcome(folder, frozen, match, attempt, found)
+            planned = plan_outcome(folder, frozen, match, attempt, found, standing)
             state = load_outcome(request.run_uri, attempt, request.target_bytes, engine.cores)
-        log.info("Writing %d rows into %d leaves, %d tasks.", rows, len(state.plan.npix), state.tasks)
+        leaves = len(state.plan.npix)
+        log.info("Writing %d rows into %d leaves, %d tasks.", planned.written, leaves, state.tasks)
         writing = WriteOutcomeTask(
             request.run_uri, attempt, request.target_bytes, engine.cores, engine.counter()
         )
-        with phases("write"), engine.progress("write", rows=rows, done=writing.written):
-            files = engine.run(writing, tasks=state.tasks, result=RESULT_SCHEMA)
+        with phases("write"), engine.progress("write", rows=planned.written, done=writing.written):
+            files = _run(engine, writing, state.tasks, RESULT_SCHEMA)
         with phases("store"):
             catalog.delete_tree(exchange_root(frozen.write_id))
-            files = _store_written(folder, frozen, rows, files, state.tasks, lacking)
+            base = None if standing is None else standing.metadata.version
+            told_too = {"rows_near_borders": lacking, "base_version": base, "full_because": because}
+            files = _store_written(folder, frozen, planned, files, tasks=state.tasks, **told_too)
+    kept = files.num_rows - _own(files, frozen.write_id).num_rows
     of_all = {
-        "rows_in": rows,
-        "rows_out": rows,
+        "rows_in": planned.rows,
+        "rows_out": planned.rows,
         "bytes": pc.sum(files["bytes"]).as_py(),
         "files": files.num_rows,
         "left_rows": left_rows,
         "leaves": files.num_rows,
         "tasks": len(stretches),
+        "rows_joined": pc.sum(found["rows"]).as_py() or 0,
+        "leaves_kept": kept,
+        "leaves_written": files.num_rows - kept,
+        "base_version": base,
+        "full_because": because,
         "seconds": phases.seconds,
     }
+    if base is not None:
+        log.info(
+            "%d of %d leaves are written, all others are those of version %d or before.",
+            files.num_rows - kept,
+            files.num_rows,
+            base,
+        )
     if isinstance(request, EquijoinRequest):
         return EquijoinReport(**of_all)
     return CrossmatchReport(**of_all, rows_near_borders=lacking)
 
 
+def _standing(
+    held: ExitStack, frozen: FrozenRun, told: FrozenCrossmatch | FrozenEquijoin, join: CatalogJoin
+) -> tuple[StandingOutcome | None, str | None]:
+    """What is taken over of the last version of the outcome, or why all rows are joined."""
+    found = standing_outcome(held, frozen, told, join)
+    if isinstance(found, str):
+        log.info("All rows are joined: %s.", found)
+        return None, found
+    return found, None
+
+
+def _run(engine: Engine, task: Task, tasks: int, result: pa.Schema) -> pa.Table:
+    """Run tasks, if there are any."""
+    return engine.run(task, tasks=tasks, result=result) if tasks else result.empty_table()
+
+
+def _own(files: pa.Table, write_id: str) -> pa.Table:
+    """The files that lie in the folder of a write."""
+    return files.filter(pc.starts_with(files["path"], f"{write_id}/"))
+
+
 def _store_written(
-    folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int, lacking: int | None
+    folder: RunFolder,
+    frozen: FrozenRun,
+    planned: PlannedOutcome,
+    files: pa.Table,
+    **told: Any,
 ) -> pa.Table:
-    """Leave in the run folder what the write step of an ingest leaves; return the files along the curve."""
-    written = pc.sum(files["rows"]).as_py()
+    """Leave in the run folder what the write step of an ingest leaves; return all files along the curve.
+
+    `told` are further fields of its report.
+    """
+    rows, written = planned.written, total_of(files, "rows")
     if written != rows:
         raise VerificationError(
             f"{rows} rows were matched, but {written} were written; nothing is published. Run it again; if "
             "it happens twice, report it as a bug"
         )
     group = only_group(frozen.spec)
-    files = along_the_curve(files, [group])
+    kept = planned.kept.add_column(0, "group", pa.array([group] * planned.kept.num_rows, pa.string()))
+    files = along_the_curve(pa.concat_tables([files, kept.cast(RESULT_SCHEMA)]), [group])
+    rows = planned.rows
     write_table(folder.storage, RunFolder.PARTITIONS, files)
     catalog = Storage.at(frozen.catalog_uri)
     delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of task attempts that were killed
@@ -137,8 +195,8 @@ def _store_written(
         files=files.num_rows,
         partitions={group: files.num_rows},
         group_bytes={group: size},
-        tasks=tasks,
-        rows_near_borders=lacking,
+        **told,
+        own_bytes=total_of(_own(files, frozen.write_id), "bytes"),
     )
     folder.write(RunFolder.report_path(WriteRequest.step), report)
     return files

@@ -10,20 +10,24 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.stretches import StretchPlan
+from hipslake.catalog.partitions import total_of
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import bytes_per_task
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.sphere.pixels import Pixel
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.write_state import GroupPlan, plans_of_groups
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
+from hipslake.steps.join.standing_outcome import OutcomeRows, StandingOutcome, load_standing
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 
 _STRETCHES = "join/stretches.parquet"
 _MATCHED_STRETCHES = "join/matched.parquet"
+_LEAVES = "join/leaves.parquet"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class OutcomeState:
     stretches : pyarrow.Table
         Those with rows: task, start, stop.
     plan : GroupPlan
-        The leaves of the only column group.
+        The leaves of the only column group that are written.
+    standing : StandingOutcome or None
+        What is taken over of the last version; None: nothing.
     """
 
     catalog: Storage
@@ -70,15 +76,20 @@ class OutcomeState:
     pieces: Pieces
     stretches: pa.Table
     plan: GroupPlan
+    standing: StandingOutcome | None = None
 
     @property
     def tasks(self) -> int:
         """Number of tasks."""
-        return int(self.plan.target[-1]) + 1
+        return int(self.plan.target[-1]) + 1 if len(self.plan.target) else 0
 
-    def matched(self) -> MatchedRows:
-        """What was matched; each task has its own, since it holds what it has opened."""
-        return _rows_of(self.pieces, self.stretches)
+    def rows(self) -> OutcomeRows:
+        """The rows of the outcome; each task has its own, since it holds what it has opened."""
+        return OutcomeRows(_rows_of(self.pieces, self.stretches), self.standing, self.plan.schema)
+
+    def file_before(self, pixel: Pixel) -> dict[str, object] | None:
+        """The leaf file of a pixel in the last version; None if it is no leaf there, or nothing stays."""
+        return None if self.standing is None else self.standing.file_of(pixel)
 
 
 def only_group(spec: CatalogSpec) -> str:
@@ -123,6 +134,11 @@ def store_matched(folder: RunFolder, pieces: Pieces, found: pa.Table) -> Matched
     return _rows_of(pieces, table)
 
 
+def store_leaves(folder: RunFolder, plan: pa.Table) -> None:
+    """Leave for the tasks which planned leaves they write."""
+    write_table(folder.storage, _LEAVES, plan)
+
+
 @lru_cache(maxsize=2)
 def load_join(run_uri: str, attempt: str) -> JoinState:
     """Load what the tasks of one attempt join; another attempt may have other stretches."""
@@ -149,15 +165,16 @@ def load_outcome(run_uri: str, attempt: str, target_bytes: int, cores: int) -> O
     run, spec = folder.run(), folder.run().spec
     catalog, group = Storage.at(run.catalog_uri), only_group(spec)
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    row_bytes = counted.row_bytes[group].memory
+    row_bytes, leaves = counted.row_bytes[group].memory, read_table(folder.storage, _LEAVES)
     (plan,) = plans_of_groups(
         check_columns(spec, folder.schema()),
-        read_table(folder.storage, RunFolder.PLAN),
+        leaves,
         {group: row_bytes},
-        bytes_per_task(row_bytes * counted.rows_out, target_bytes, cores),
+        bytes_per_task(row_bytes * total_of(leaves, "rows"), target_bytes, cores),
     )
     stretches = read_table(folder.storage, _MATCHED_STRETCHES)
-    return OutcomeState(catalog, run.write_id, spec, Pieces(catalog, attempt), stretches, plan)
+    standing = load_standing(folder, catalog, frozen_join(folder).base.version)
+    return OutcomeState(catalog, run.write_id, spec, Pieces(catalog, attempt), stretches, plan, standing)
 
 
 def _rows_of(pieces: Pieces, stretches: pa.Table) -> MatchedRows:

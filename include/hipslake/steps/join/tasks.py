@@ -79,11 +79,12 @@ class WriteOutcomeTask:
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Write the leaves of a task; give a row for each file."""
         state = load_outcome(self.run_uri, self.attempt, self.target_bytes, self.cores)
-        matched, plan = state.matched(), state.plan
-        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
+        rows, plan = state.rows(), state.plan
+        place = state.catalog, state.write_id, state.spec
+        with LeafWriter(*place, plan.group, plan.schema, known=state.file_before) as writer:
             for leaf in plan.leaves_of(task):
                 pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
-                writer.write(pixel, matched.within(*pixel.interval))
+                writer.write(pixel, rows.within(*pixel.interval))
                 self.written.add(int(plan.rows[leaf]))
         yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
 

@@ -9,6 +9,7 @@ from hipslake.catalog.checks.findings import (
     ExpectedTotals,
     Problem,
     ProblemKind,
+    SeenFile,
     SeenFiles,
     VerificationReport,
 )
@@ -51,12 +52,28 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
             rows_rejected=counted.rows_rejected,
             rows_superseded=counted.rows_superseded,
         )
-        found = verify_catalog(catalog, metadata, engine, expected=expected, scratch=scratch, phases=phases)
+        seen = _verified_before(request.folder, catalog, metadata)
+        found = verify_catalog(
+            catalog, metadata, engine, expected=expected, seen=seen, scratch=scratch, phases=phases
+        )
     else:
         found = verify_published(
             catalog, metadata, engine, all_versions=request.all_versions, scratch=scratch, phases=phases
         )
     return conclude(request, metadata, found, phases)
+
+
+def _verified_before(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> SeenFiles | None:
+    """The leaf files of earlier writes that a run names again: they were verified when they came."""
+    if folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).base_version is None:
+        return None
+    seen = SeenFiles()
+    for group in metadata.groups:
+        for file in group.table(catalog).to_pylist():
+            if not file["path"].startswith(f"{metadata.write_id}/"):
+                known = SeenFile(file["rows"], file["bytes"], file["sha256"], digest=None, lost=False)
+                seen.leaves[file["path"]] = known
+    return seen
 
 
 def verify_published(
@@ -195,5 +212,6 @@ def conclude(
 def bytes_to_read(request: VerifyRequest) -> int:
     """Return how many bytes a verification reads; that decides whether Spark runs the step."""
     if request.catalog_uri is None:
-        return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
+        written = request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
+        return written.bytes if written.own_bytes is None else written.own_bytes
     return subject(request)[1].total_bytes
