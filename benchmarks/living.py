@@ -104,7 +104,9 @@ def publish(place: str, join: str, full: bool) -> dict[str, Any]:
     from hipslake.api.publishing import published_join
 
     before, began = _io(), time.perf_counter()
-    outcome = published_join(JOINS[join] | {"name": NAMES[join]}, warehouse=place, full=full, spark=False)
+    outcome = published_join(
+        JOINS[join] | {"name": NAMES[join]}, warehouse=place, full=full, force=full, spark=False
+    )
     seconds, after = time.perf_counter() - began, _io()
     (path,) = Path(outcome.run_uri, "reports").glob("*join.json" if join != "match" else "crossmatch.json")
     report = json.loads(path.read_text())
