@@ -437,6 +437,11 @@ class TestRefused:
         with pytest.raises(VersionNotFoundError, match="version 9"):
             survey.catalog.changes(3, 9)
 
+    @pytest.mark.parametrize("since", [None, True, "1", 1.0])
+    def test_numbers_that_are_none(self, eventful: Survey, since: Any) -> None:
+        with pytest.raises(VersionNotFoundError, match=f"since is {since!r}, not the number of a version"):
+            eventful.catalog.changes(since)
+
     def test_a_vacuum_meanwhile(self, tmp_path: Path) -> None:
         survey = survey_in(tmp_path, "hats")
         for number in range(3):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +16,7 @@ from hipslake.catalog.changes.change_feed import ChangeFeed
 from hipslake.catalog.changes.change_rows import CHANGE_COLUMN, KINDS
 from hipslake.catalog.exporting import origin_of
 from hipslake.catalog.moc_files import region_of
+from hipslake.errors import VersionNotFoundError
 from hipslake.exports.provenance import Provenance
 from hipslake.exports.writers import Exported, check_export, write_export
 from hipslake.specs.export_formats import ExportFormat
@@ -58,6 +60,12 @@ class CatalogChanges:
     ) -> Self:
         """Resolve a comparison; parameters and errors as for `Catalog.changes`."""
         until = catalog.version if until is None else until
+        for name, number in (("since", since), ("until", until)):
+            if isinstance(number, bool) or not isinstance(number, Integral):
+                raise VersionNotFoundError(
+                    f"{catalog.uri}: {name} is {number!r}, not the number of a version; there are: "
+                    f"{', '.join(map(str, catalog.versions()))}"
+                )
         numbers = dict.fromkeys((until, since))
         opened = {
             number: catalog.metadata
