@@ -11,7 +11,7 @@ from hipslake_airflow import upgrade_check
 
 from tests.cli.conftest import Command
 
-_MANY = {"--index", "--margin", "--columns", "--right-columns", "--filter", "--right-filter"}
+_MANY = {"--index", "--margin", "--columns", "--right-columns", "--filter", "--right-filter", "--key"}
 
 
 def options(command: str) -> list[argparse.Action]:
