@@ -20,6 +20,8 @@ from tests.steps.join.living import LivingSide, beside, stars
 from tests.system.dying import Change, changes, killed_before
 from tests.system.runs import DEAD_AT_ONCE
 
+pytestmark = pytest.mark.slow
+
 SPEC = {
     "name": "living",
     "type": "crossmatch",
@@ -93,7 +95,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return Stage(place, folder, spec, before, after.read(), made)
 
 
-@pytest.mark.parametrize("every", [31, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [31, 3])
 def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:

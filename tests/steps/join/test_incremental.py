@@ -166,6 +166,7 @@ def test_several_right_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", ["9 KiB", "14 KiB"])
+@pytest.mark.sampled(2)
 def test_leaves_that_are_bounded_in_bytes(tmp_path: Path, size: str) -> None:
     a, b = two_sides(tmp_path)
     spec = MATCH | {"threshold": size, "how": "left"}
@@ -359,6 +360,7 @@ class TestKeys:
             .append_column("flux", [columns["flux"]])
         )
 
+    @pytest.mark.sampled(3)
     @pytest.mark.parametrize(
         "kind",
         [
