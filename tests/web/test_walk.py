@@ -199,8 +199,9 @@ def test_the_form_of_an_export_is_filled_in_and_triggers_it(sky: Sky, walk: Walk
     dag, conf = walk.triggered[-1]
     assert dag == "catalog_export"
     assert conf == {
-        "catalog": "nights", "version": 3, "region": region, "columns": None, "filters": "mag < 15",
-        "format": None, "output": "bright.parquet", "overwrite": False,
+        "catalog": "nights", "version": 3, "changes_since": None, "key": None, "region": region,
+        "columns": None, "filters": "mag < 15", "format": None,
+        "output": "bright.parquet", "overwrite": False,
     }  # fmt: skip
     page.get_by_role("button", name="Close", exact=True).click()
     page.locator("button[data-does=rollback]").click()
