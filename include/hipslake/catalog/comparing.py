@@ -63,6 +63,7 @@ class VersionKind(StrEnum):
     REPLACED = "replaced"  # the whole was built anew
     APPENDED = "appended"  # increments came, or took the place of earlier ones
     REWRITTEN = "rewritten"  # the same rows, filed otherwise: compacted, or with other margins or indices
+    CONTINUED = "continued"  # a join that kept of an earlier version what could not have changed
     ROLLED_BACK = "rolled back"
 
 
@@ -156,6 +157,8 @@ def _kind(metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionK
     before, after = set(parent.increment_writes), set(metadata.increment_writes)
     if before == after:
         return VersionKind.REWRITTEN
+    if metadata.base_version is not None:
+        return VersionKind.CONTINUED
     if before & after or any(increment.key is not None for increment in metadata.increments):
         return VersionKind.APPENDED
     return VersionKind.REPLACED

@@ -7,6 +7,7 @@ A function is named as `module:function`, is imported wherever pairs are matched
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -69,6 +70,26 @@ def scoring_function(name: str) -> Scorer:
             "(from hipslake.joins.pair_scores) above it"
         )
     return found
+
+
+def scoring_text(name: str) -> str:
+    """The text of the module that holds a function, as it lies there now; empty where there is none to read.
+
+    Parameters
+    ----------
+    name : str
+        `module:function`.
+
+    Raises
+    ------
+    SpecError
+        As of `scoring_function`.
+    """
+    module = inspect.getmodule(inspect.unwrap(scoring_function(name)))
+    try:
+        return "" if module is None else inspect.getsource(module)
+    except (OSError, TypeError):
+        return ""
 
 
 @dataclass(frozen=True)

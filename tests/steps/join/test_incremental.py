@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from hipslake import Catalog
+from hipslake.catalog.comparing import summarize
 from hipslake.catalog.view_tree import lies_in_own_write
 from hipslake.steps.join import compare_sides
 from hipslake.steps.join.request import JoinReport
@@ -257,6 +258,18 @@ class TestFull:
         assert "another spec" in self.why(tmp_path, MATCH | {"radius_arcsec": 30})
         assert "another spec" in self.why(tmp_path, MATCH | {"radius_arcsec": 30}, threshold="99 rows")
 
+    def test_of_another_scoring_function(
+        self, sides: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its module is edited: none of its scores stand beside those of what it was before."""
+        module = tmp_path / "scores_of_a_test.py"
+        head = "from hipslake.joins.pair_scores import pair_score\n\n\n@pair_score\ndef score(candidates):\n"
+        spec = MATCH | {"score": {"function": f"{module.stem}:score", "right": ["mag"]}}
+        monkeypatch.syspath_prepend(tmp_path)
+        for score in ("candidates['right.mag']", "-1.0 * candidates['right.mag'].to_numpy()"):
+            module.write_text(f"{head}    return {score}\n")
+            assert "another spec" in self.why(tmp_path, spec)
+
     def test_where_most_has_changed(
         self, sides: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -301,8 +314,10 @@ def test_a_version_is_shown_and_kept_as_any_other(tmp_path: Path) -> None:
     for number in (3, 4):
         a.night(number, stars(number, 40))
         b.night(number, beside(stars(number, 40)))
+        parent = Catalog.open(tmp_path / "catalogs" / "living").metadata
         living, report = joined(tmp_path, MATCH, "living")
         assert report.full_because is None
+        assert summarize(living.storage, living.metadata, parent).kind == "continued"
         living.verify(all=True).raise_if_failed()
         current = tmp_path / "catalogs" / "living" / "current"
         found = sum(pq.read_metadata(path).num_rows for path in current.resolve().rglob("Npix=*.parquet"))
@@ -410,4 +425,26 @@ class TestKeys:
         joined(tmp_path, spec, "living")
         unmarked.night(1, stars(1, 100))
         _, report = joined(tmp_path, spec, "living")
+        assert "gather" in (report.full_because or "")
+
+    def test_after_gathered_rows_all_are_joined(self, sides: Any, tmp_path: Path) -> None:
+        """Sources of no object lie where they were seen; without them, equal keys have one place again."""
+        objects, _ = sides
+        on = {"catalog": "objects", "on": {"object_id": "id"}, "unmatched": "own_position"}
+        seen = LivingSide(tmp_path, "seen", {"position_from": on, "margin": {"arcsec": []}})
+        seen.night(0, self.seen([stars(0, 300)], 400))
+        later = stars(4, 9)
+        seen.night(1, self.seen([later], 20).set_column(2, "dec", pa.array(np.full(20, -60.0))))
+        objects.night(4, later)
+        spec = {
+            "type": "equijoin",
+            "left": {"catalog": "objects", "columns": ["id"]},
+            "right": {"catalog": "seen", "columns": ["time"]},
+            "on": {"id": "object_id"},
+            "gather": True,
+        }
+        assert joined(tmp_path, spec, "living")[1].rows_out == 420
+        seen.roll_back(1)
+        report = published_twice(tmp_path, spec)
+        assert report.rows_out == 400
         assert "gather" in (report.full_because or "")

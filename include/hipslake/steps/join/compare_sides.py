@@ -71,6 +71,8 @@ def standing_outcome(
         joined_before = told.of_other_versions(before)
     except HipslakeError as error:
         return f"the versions that the last one was made of cannot be joined: {error}"
+    if joined_before.sees_all_rows is not None:
+        return f"of the versions that the last one was made of, {joined_before.sees_all_rows}"
     return _with_changes(StandingOutcome(catalog, metadata, join.touched_by(changes, joined_before)), frozen)
 
 

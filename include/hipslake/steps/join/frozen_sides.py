@@ -22,15 +22,15 @@ def open_side(side: FrozenSide) -> CatalogReader:
     Raises
     ------
     ConflictError
-        It is a catalog of others, and not what it was when the run began.
+        It is not what it was, as a catalog of others may be, or one that was moved away and made anew.
     VersionNotFoundError
         The version was vacuumed since.
     """
     catalog = CatalogReader.open(side.uri, side.version, margins=side.margins)
     if side.write_id is not None and catalog.metadata.write_id != side.write_id:
         raise ConflictError(
-            f"{side.uri}: this catalog of others is not what it was when the run began, as it was written "
-            "anew since; clear the run from its first task"
+            f"{side.uri}, version {side.version}: this catalog is not what it was, as it was written anew "
+            "since; clear the run from its first task"
         )
     return catalog
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from hipslake.catalog.catalog_reader import CatalogReader
@@ -10,6 +11,7 @@ from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
+from hipslake.joins.pair_scores import scoring_text
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.margin_spec import check_distances
@@ -54,7 +56,6 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         first, *further = (_frozen(side, each) for side, each in zip(sides[1:], match.pairings, strict=True))
 
     told = None if region is None else str(region)  # a MOC file may change
-    without = [str(at) for at, each in enumerate(match.pairings) if each.without_margin]
     report = freeze(
         request,
         sides,
@@ -74,7 +75,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         phases,
         association=_association(spec, match),
         region=told,
-        inputs_text=f"without margins of {', '.join(without)}" if without else "",
+        inputs_text=_inputs_text(match),
     )
     others = zip(match.pairings[1:], further, strict=True)
     return ResolveCrossmatchReport(
@@ -93,6 +94,14 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             for pairing, right in others
         ),
     )
+
+
+def _inputs_text(match: Crossmatch) -> str:
+    """Return what decides the outcome and stands in no spec: sides without a margin, and how pairs score."""
+    without = [str(at) for at, each in enumerate(match.pairings) if each.without_margin]
+    scores = [each.options.score for each in match.pairings if each.options.score is not None]
+    told = [f"without margins of {', '.join(without)}"] if without else []
+    return " ".join([*told, *(sha256(scoring_text(score.function).encode()).hexdigest() for score in scores)])
 
 
 def _frozen(side: CatalogReader, pairing: Pairing) -> FrozenRight:
