@@ -223,14 +223,10 @@ class PartReader:
             if table is not None and gathered:
                 table = in_sort_order(table, ALONG)
             tables[group] = table
-        found = _side_by_side(self.storage, part, tables, selection)
+        found = _joined_groups(self.storage, part, tables, selection)
         if found is None:
             return selection.schema.empty_table()
-        if cut is not None:
-            found = cut.inside(found)
-        if several and selection.filter is not None:
-            found = passing(selection.filter, found)
-        return found.select(selection.schema.names).cast(selection.schema)
+        return selected(found, selection, cut, filtered=not several).cast(selection.schema)
 
     def _leaf_rows(
         self, part: Part, group: str, columns: list[str], numbers: NDArray[np.int64]
@@ -279,7 +275,7 @@ def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([leaf.cast(common) for leaf in leaves])
 
 
-def _side_by_side(
+def _joined_groups(
     storage: Storage, part: Part, tables: dict[str, pa.Table | None], selection: Selection
 ) -> pa.Table | None:
     """One table with the columns of all groups, whose rows are the same in the same order; None: no rows.
@@ -293,13 +289,41 @@ def _side_by_side(
     joined = tables[first]
     for other in others:
         table = tables[other]
-        if joined is None or table is None or not joined[ROW_COLUMN].equals(table[ROW_COLUMN]):
+        found = None if joined is None or table is None else side_by_side(joined, table)
+        if found is None:
             paths = part.paths[first][:1] + part.paths[other][:1]
             raise VerificationError(
                 f"{storage.uri()}: groups {first!r} and {other!r} do not hold the same rows around "
                 f"{' and '.join(paths)}; Catalog.verify() tells more"
             )
-        for name in table.column_names:
-            if name not in joined.column_names:
-                joined = joined.append_column(table.schema.field(name), table[name])
+        joined = found
     return joined
+
+
+def side_by_side(rows: pa.Table, others: pa.Table) -> pa.Table | None:
+    """Columns of two groups side by side; None if, by `_row`, they do not hold the same rows so."""
+    if not rows[ROW_COLUMN].equals(others[ROW_COLUMN]):
+        return None
+    for name in others.column_names:
+        if name not in rows.column_names:
+            rows = rows.append_column(others.schema.field(name), others[name])
+    return rows
+
+
+def selected(rows: pa.Table, selection: Selection, cut: RegionCut | None, *, filtered: bool) -> pa.Table:
+    """The rows and columns of a selection, of rows with all that it needs.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+    selection : Selection
+    cut : RegionCut or None
+        What is left to be looked at of its region.
+    filtered : bool
+        Whether all of them pass its filter.
+    """
+    if cut is not None:
+        rows = cut.inside(rows)
+    if selection.filter is not None and not filtered:
+        rows = passing(selection.filter, rows)
+    return rows.select(selection.schema.names)

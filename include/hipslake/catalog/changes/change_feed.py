@@ -8,7 +8,7 @@ same `_row` of the same increment are the same; all others are compared by their
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from hipslake.catalog.changes.change_rows import (
 from hipslake.catalog.changes.changed_files import DifferingFiles, changed_stretches, differing_files
 from hipslake.catalog.changes.common_columns import common_names, common_schema, with_columns_of
 from hipslake.catalog.changes.compared_version import ComparedVersion, RowIdentities
-from hipslake.catalog.joining.stretches import StretchPlan
+from hipslake.catalog.joining.stretches import StretchPlan, row_width
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
@@ -41,7 +41,10 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.vacuumed_versions import vacuum_told
 
 PIECE_ROWS = 500_000
-"""Rows of both versions that are compared at once, about."""
+"""Rows of both versions that are compared at once, at most, about."""
+PIECE_BYTES = 128 << 20
+"""Bytes of them, about; of wide rows fewer are compared at once."""
+_LEAST_PIECE_ROWS = 1_000
 
 
 def key_of(metadata: CatalogMetadata) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ class ChangeFeed:
         region: Region | None = None,
         key: Sequence[str] | None = None,
         *,
-        piece_rows: int = PIECE_ROWS,
+        piece_rows: int | None = None,
     ) -> Self:
         """Resolve a comparison; no leaf file is opened.
 
@@ -101,8 +104,9 @@ class ChangeFeed:
             As for `hipslake.catalog.selection.select`. All columns but `_row` if not given.
         key : sequence of str, optional
             Columns that tell rows apart; those of the catalog's spec if not given, and if it has a key.
-        piece_rows : int
-            Rows of both versions that are compared at once, about.
+        piece_rows : int, optional
+            Rows of both versions that are compared at once, about; as many as fit into a bounded memory if
+            not given.
 
         Raises
         ------
@@ -163,7 +167,7 @@ class ChangeFeed:
             changed_stretches(
                 DifferingFiles(files[identifying[0]].old, files[identifying[1]].new),
                 [files[group] for group in both[1:]],
-                piece_rows,
+                piece_rows or _piece_rows(read_schema, files.values()),
                 selections[1].inside(None),
             ),
         )
@@ -254,7 +258,8 @@ class ChangeFeed:
             self._conformed(side, side.rows(within, some))
             for side, some in zip((self.old, self.new), chosen, strict=True)
         )
-        compared = [name for name in self.read_schema.names if name != ROW_COLUMN]
+        numbered = self.old.numbered and self.new.numbered
+        compared = [name for name in self.read_schema.names if numbered or name != ROW_COLUMN]
         changes = changes_of(removed, added, compared, self.key)
         return changes.select(self.carried_schema.names).cast(self.carried_schema)
 
@@ -282,6 +287,15 @@ def _shared_ordinals(storage: Storage, old: CatalogMetadata, new: CatalogMetadat
         each.ordinal for each in new.all_increments(storage) if writes.get(each.ordinal) == each.write_id
     ]
     return np.array(sorted(found), np.int64)
+
+
+def _piece_rows(schema: pa.Schema, files: Iterable[DifferingFiles]) -> int:
+    """How many rows are compared at once: by their types, and where these do not tell by the files' sizes."""
+    width = float(row_width(schema))
+    if not all(pa.types.is_primitive(field.type) for field in schema):
+        stored = sum(each.bytes / max(int(each.rows.sum()), 1) for each in files)
+        width = max(width, stored)
+    return int(min(max(PIECE_BYTES / width, _LEAST_PIECE_ROWS), PIECE_ROWS))
 
 
 def _names(what: str, given: Sequence[str]) -> list[str]:

@@ -18,11 +18,14 @@ from hipslake.catalog.comparing import files_apart
 from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.leaf_stamps import STAMP_SCHEMA
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
-from hipslake.catalog.partitions import leaf_spans, read_sidecar
+from hipslake.catalog.partitions import leaf_spans, read_sidecar, total_of
 from hipslake.catalog.reading import coarsest
 from hipslake.planning.splits import assign_targets
-from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.intervals import Intervals, range_numbers
 from hipslake.storage.folder import Storage
+
+_LEAST_PART_ROWS = 200_000
+"""Of both versions, in a part of a leaf: with fewer, each row group would be read for several of them."""
 
 
 class DifferingFiles(NamedTuple):
@@ -42,6 +45,11 @@ class DifferingFiles(NamedTuple):
     def rows(self) -> NDArray[np.int64]:
         """Rows of each of them, int64[n]."""
         return np.concatenate([table["rows"].to_numpy() for table in self])
+
+    @property
+    def bytes(self) -> int:
+        """Of all of them."""
+        return sum(total_of(table, "bytes") for table in self)
 
 
 def differing_files(
@@ -164,5 +172,18 @@ def _cut(
         ends.append(np.append(edges[1:], last[at]))
         counts.append(shares)
     begin, end, count = (np.concatenate(parts) for parts in (begins, ends, counts))
+    begin, end, count = _divided(begin, end, count, max(most_rows, _LEAST_PART_ROWS))
     along = np.argsort(begin, kind="stable")
     return begin[along], end[along], count[along]
+
+
+def _divided(
+    begin: NDArray[np.int64], end: NDArray[np.int64], count: NDArray[np.int64], most_rows: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Stretches of too many rows in parts of equal length; how rows lie in a leaf, only its file knows."""
+    parts = np.clip(-(-count // most_rows), 1, end - begin)
+    number = range_numbers(np.zeros_like(parts), parts)
+    start = begin.repeat(parts) + ((end - begin) // parts).repeat(parts) * number
+    stop = np.append(start[1:], end[-1:])
+    stop[np.cumsum(parts) - 1] = end
+    return start, stop, (-(-count // parts)).repeat(parts)

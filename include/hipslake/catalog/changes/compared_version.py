@@ -14,11 +14,11 @@ from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_rows import ALONG, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans, total_of
+from hipslake.catalog.reading import selected, side_by_side
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import Selection
 from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import VerificationError
-from hipslake.predicates.evaluation import passing
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
@@ -170,20 +170,12 @@ class ComparedVersion:
                     raise self._differ(group)
             if len(self.files[group].paths) > 1:
                 table = in_sort_order(table, ALONG[: len(identity)])
-            if joined is None:
-                joined = table
-                continue
-            if not joined[ROW_COLUMN].equals(table[ROW_COLUMN]):
+            found = table if joined is None else side_by_side(joined, table)
+            if found is None:
                 raise self._differ(group)
-            for name in table.column_names:
-                if name not in joined.column_names:
-                    joined = joined.append_column(table.schema.field(name), table[name])
+            joined = found
         assert joined is not None, "a group is read"
-        if selection.cut is not None:
-            joined = selection.cut.inside(joined)
-        if several and selection.filter is not None:
-            joined = passing(selection.filter, joined)
-        return joined.select(selection.schema.names)
+        return selected(joined, selection, selection.cut, filtered=not several)
 
     def _differ(self, group: str) -> VerificationError:
         return VerificationError(

@@ -17,7 +17,7 @@ from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.open_borders import OpenBorders
 from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.sides import Side
-from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
+from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches, row_width
 from hipslake.catalog.joining.unmatched import beside
 from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import RegionCut
@@ -30,7 +30,6 @@ from hipslake.sphere.regions import Region
 
 _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
-_TEXT_BYTES = 32  # of a value whose type does not say
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Crossmatch(CatalogJoin):
     def task_rows(self) -> int:
         """How many left rows are matched at once: as many as fit into a bounded memory."""
         read = [self._left_stretches, *(pairing.right.stretches for pairing in self.pairings)]
-        width = sum(_width(field.type) for side in read for field in side.schema)
+        width = sum(row_width(side.schema) for side in read)
         return int(min(max(_TASK_BYTES // max(width, 1), _LEAST_ROWS), _MOST_ROWS))
 
     @property
@@ -213,8 +212,3 @@ def _refuse_own_names(columns: MatchColumns) -> None:
                 f"column {name!r} of the match would have a name that catalogs add themselves; choose "
                 "another for separation, position_angle or rank, or a suffix for the side that it is kept of"
             )
-
-
-def _width(kind: pa.DataType) -> int:
-    """Bytes of a value, about."""
-    return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _TEXT_BYTES

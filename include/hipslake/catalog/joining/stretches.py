@@ -52,6 +52,17 @@ class StretchPlan:
         return len(self.start)
 
 
+_TEXT_BYTES = 32  # of a value whose type does not say
+
+
+def row_width(schema: pa.Schema) -> int:
+    """Bytes of a row in memory, about."""
+    return sum(
+        max(1, field.type.bit_width // 8) if pa.types.is_primitive(field.type) else _TEXT_BYTES
+        for field in schema
+    )
+
+
 def plan_stretches(
     storage: Storage,
     metadata: CatalogMetadata,
