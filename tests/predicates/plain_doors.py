@@ -11,7 +11,7 @@ import pyarrow as pa
 from hipslake.predicates.evaluation import passing as kept_by
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.predicates.pruning import KnownValues, may_pass, surely_passes
-from hipslake.steps.sink.source_rows import Interval
+from hipslake.steps.sink.sink_try import Interval
 from hipslake.tables.file_pruning import in_interval
 
 from tests.predicates.catalog_doors import DifferenceError, hold

@@ -201,6 +201,37 @@ def test_where_another_version_has_the_same_rows_a_vacuum_does_no_harm(lake: Lak
     assert_follows(lake, survey)
 
 
+def test_a_column_that_a_rollback_takes_away_is_null_again(lake: Lake, survey: Survey) -> None:
+    """Its rows are those that they were before, but for this column."""
+    lake.write_spec(FOLLOWS)
+    for number in (0, 1):
+        survey.night(number, rows=60)
+    lake.run()
+    rows = survey.landed[0]
+    survey.land(0, rows.append_column("colour", pa.array(np.full(60, 0.5))))
+    survey.append(0)
+    lake.run()
+    assert lake.rows("colour")["colour"].null_count == 60
+    survey.catalog.rollback(2)
+    assert lake.run().rows_updated == 60
+    assert lake.rows("colour")["colour"].null_count == 120
+    assert_follows(lake, survey)
+
+
+def test_numbers_of_rows_follow_where_they_are_asked_for(lake: Lake, survey: Survey) -> None:
+    """The same rows come again in another order."""
+    lake.write_spec(
+        FOLLOWS.replace("changes: true", "changes: true, columns: [_row, _healpix_29, id, night]")
+    )
+    survey.night(0, rows=60)
+    lake.run()
+    survey.land(0, survey.landed[0].slice(30).take(np.arange(30)[::-1]))
+    survey.append(0)
+    lake.run()
+    expected = survey.catalog.read(["id", "_row"]).sort_by("id").combine_chunks()
+    assert lake.rows("id", "_row").combine_chunks().equals(expected)
+
+
 @pytest.mark.parametrize("edit", ['filters: "mag < 18"', "columns: [_healpix_29, id, night]"])
 def test_an_edit_of_what_is_taken_needs_force(lake: Lake, survey: Survey, edit: str) -> None:
     lake.write_spec(FOLLOWS)
@@ -271,6 +302,22 @@ class TestOthers:
         survey.night(1, rows=30)
         with pytest.raises(InputError, match=r"1 rows of table survey\.stars have the key .* id = 1000003"):
             fed.run()
+        fed.run(force=True)
+        assert_follows(fed, survey)
+
+    @pytest.mark.parametrize("how", ["drop", "rename"])
+    def test_a_column_that_others_take_away_is_told(self, fed: Lake, survey: Survey, how: str) -> None:
+        """Made anew, it would be null in all rows that have not changed."""
+        with fed.table.update_schema() as update:
+            if how == "drop":
+                update.delete_column("mag")
+            else:
+                update.rename_column("mag", "magnitude")
+        survey.night(1, rows=50)
+        for _ in range(2):
+            with pytest.raises(PlanError, match=r"it has no column 'mag'.*set force"):
+                fed.run()
+        assert "mag" not in fed.table.schema().column_names
         fed.run(force=True)
         assert_follows(fed, survey)
 

@@ -87,10 +87,47 @@ def changes_since(order: SinkOrder, before: SinkMark) -> CatalogDifference:
     old = CatalogReader.open(rows.uri, _version_sunk(order, before))
     new = CatalogReader.open(rows.uri, rows.version)
     columns = schema_of_catalog(new.metadata, rows.columns).names
+    # A column that a rollback took away: its values are to go from the table, too.
+    columns += [name for name in schema_of_catalog(old.metadata, rows.columns).names if name not in columns]
     feed = ChangeFeed.of(new.storage, old.metadata, new.metadata, columns, rows.filters, None, ())
     numbers = assign_targets(feed.stretches.rows.astype(np.int64), PIECE_ROWS)
     runs = tuple(runs_of(numbers))
     return CatalogDifference(feed, ChangedRows(feed, INSERT, runs), ChangedRows(feed, DELETE, runs))
+
+
+def check_has_columns(order: SinkOrder, before: SinkMark, stored: pa.Schema, table: pa.Schema) -> None:
+    """Look that a table has the columns that rows bring, but for those which the catalog had not before.
+
+    Parameters
+    ----------
+    order : SinkOrder
+        Of the rows of a version.
+    before : SinkMark
+        Of a sink of it.
+    stored : pyarrow.Schema
+        What rows bring.
+    table : pyarrow.Schema
+        What the table has.
+
+    Raises
+    ------
+    PlanError
+        It lacks one. Made anew, it would be null in all rows that have not changed.
+    """
+    lacking = [name for name in stored.names if name not in table.names]
+    if not lacking:
+        return
+    rows = order.rows
+    assert isinstance(rows, VersionRows), "a catalog has changes"
+    old = CatalogReader.open(rows.uri, _version_sunk(order, before)).metadata
+    new = CatalogReader.open(rows.uri, rows.version).metadata
+    came = set(schema_of_catalog(new, rows.columns).names) - set(schema_of_catalog(old, rows.columns).names)
+    if lost := [name for name in lacking if name not in came]:
+        raise PlanError(
+            f"table {order.spec.table}: it has no column {', '.join(map(repr, lost))}: others dropped or "
+            "renamed it, or the spec names it since. Rows that have not changed would lack it; "
+            f"{_MEND}"
+        )
 
 
 _MEND = "set force, which writes the table anew with what the catalog has"

@@ -21,7 +21,7 @@ from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.steps.row_routing import to_targets
-from hipslake.steps.sink.source_rows import NewRows, SinkTry, positions_by_number
+from hipslake.steps.sink.sink_try import NewRows, SinkTry, positions_by_number
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.protocol import Descent
 from hipslake.tables.stored_files import StoredFile, read_data_file

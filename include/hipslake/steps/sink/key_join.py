@@ -20,7 +20,7 @@ from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import InputError
 from hipslake.steps.row_routing import runs_of, to_targets
 from hipslake.steps.sink.count_rows import Counted
-from hipslake.steps.sink.source_rows import NewRows, SinkTry, positions_by_number
+from hipslake.steps.sink.sink_try import NewRows, SinkTry, positions_by_number
 from hipslake.storage.folder import Storage
 from hipslake.tables.row_keys import KeyFilter, joint_codes, key_hashes
 from hipslake.tables.stored_files import StoredFile, read_data_file

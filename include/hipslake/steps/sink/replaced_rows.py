@@ -15,7 +15,7 @@ from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
 from hipslake.steps.sink.key_join import find_old_versions
-from hipslake.steps.sink.source_rows import NO_POSITIONS, Interval, RowPositions, SinkTry, positions_by_number
+from hipslake.steps.sink.sink_try import NO_POSITIONS, Interval, RowPositions, SinkTry, positions_by_number
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.marks import SinkMark, spec_of

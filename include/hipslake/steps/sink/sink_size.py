@@ -18,7 +18,8 @@ from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.changed_rows import changes_since
 from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.request import SinkRequest
-from hipslake.steps.sink.source_rows import Interval, NewRows, Rows, rows_of
+from hipslake.steps.sink.sink_try import Interval, NewRows
+from hipslake.steps.sink.source_rows import Rows, rows_of
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import LiveFile, TableState

@@ -19,11 +19,12 @@ from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_spec import TableMode
 from hipslake.steps.report import Phases
-from hipslake.steps.sink.changed_rows import changes_since
+from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
 from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
-from hipslake.steps.sink.source_rows import NO_POSITIONS, NewRows, NoRows, Rows, SinkTry, rows_of
+from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
+from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
@@ -114,6 +115,7 @@ class _Sink:
         name = self._order.spec.table
         with self._phases("prepare"):
             opened = self._opened()
+            self._check_columns(opened)
             self._shaped(opened)
             self._swept = tuple(self._table.sweep(self._stale_after))
             for path in self._swept:
@@ -143,6 +145,16 @@ class _Sink:
         check_interval(order, stored)
         return _Opened(rows, derived, stored)
 
+    def _check_columns(self, opened: _Opened) -> None:
+        """Look that a table which follows a catalog has its columns."""
+        order, now = self._order, self._table.now()
+        before = None if now is None else now.marks.of(order.key)
+        if now is not None and before is not None and order.spec.follows_changes and not order.force:
+            # Another partitioning is refused by the table itself.
+            pixels = {field.column for field in order.spec.partition} - set(opened.rows.schema.names)
+            stored = pa.schema([field for field in opened.stored if field.name not in pixels])
+            check_has_columns(order, before, stored, now.schema)
+
     def _shaped(self, opened: _Opened) -> TableState:
         """The table, made if there is none, with columns for the rows."""
         shaped = self._table.shaped(self._order.spec, opened.stored)
@@ -155,6 +167,7 @@ class _Sink:
         order = self._order
         if isinstance(opened.rows, NoRows):
             opened = self._opened()  # its columns are those of the table
+        self._check_columns(opened)
         state = self._shaped(opened)  # others may have changed its columns
         before = state.marks.of(order.key)
         if before is not None and same_digest(before.fingerprint, order.fingerprint) and not order.force:

@@ -21,7 +21,7 @@ from hipslake.sphere.curve import curve_order
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
-from hipslake.steps.sink.source_rows import NewRows, RowPositions, SinkTry, without
+from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
 from hipslake.storage.folder import Storage
 from hipslake.tables.fitting import from_internal
 from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
