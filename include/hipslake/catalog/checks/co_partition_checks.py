@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
 from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
 from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
-from hipslake.errors import HipslakeError, VersionNotFoundError
+from hipslake.errors import VersionNotFoundError
 from hipslake.joins.key_codes import key_codes, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
@@ -53,12 +53,8 @@ def co_partition_problems(
         that was verified with them stays right when they go.
     """
     for mark in metadata.co_partitioned:
-        try:
-            yield from _mark_problems(storage, metadata, mark, engine, with_objects)
-        except HipslakeError as error:
-            if error.retryable:
-                raise
-            yield Problem.of(ProblemKind.UNREADABLE, "", f"column {mark.column!r} was not checked: {error}")
+        wrong = _mark_problems(storage, metadata, mark, engine, with_objects)
+        yield from or_unread(wrong, f"column {mark.column!r} was not checked")
 
 
 def objects_of(storage: Storage, placing: PlacingObjects) -> tuple[Storage, CatalogMetadata] | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hipslake.catalog.metadata import Partition
 from hipslake.catalog.row_sets import RowDigest
-from hipslake.errors import VerificationError
+from hipslake.errors import HipslakeError, VerificationError
 from hipslake.specs.base import Frozen
 
 _SHOWN = 20  # problems that an error message spells out; the report holds them all
@@ -113,6 +113,28 @@ class Problem(Frozen):
     def __str__(self) -> str:
         whom = "" if self.readers else " (readers are not affected)"
         return f"{self.path or 'catalog'}: {self.kind}: {self.message}{whom}; {self.mend}"
+
+
+def or_unread(problems: Iterable[Problem], unchecked: str) -> Iterator[Problem]:
+    """The problems that a check finds, and one more where it cannot read what it looks at.
+
+    Parameters
+    ----------
+    problems : iterable of Problem
+    unchecked : str
+        What is then not known, in words.
+
+    Raises
+    ------
+    HipslakeError
+        One for which trying again may help.
+    """
+    try:
+        yield from problems
+    except HipslakeError as error:
+        if error.retryable:
+            raise
+        yield Problem.of(ProblemKind.UNREADABLE, "", f"{unchecked}: {error}")
 
 
 class LeafFindings(Frozen):

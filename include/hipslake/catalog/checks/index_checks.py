@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
 from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
@@ -23,7 +23,6 @@ from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Engine
-from hipslake.errors import HipslakeError
 from hipslake.joins.key_codes import key_codes, mixed_bits, plain_keys
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
@@ -81,7 +80,8 @@ def index_problems(
             total = (total + int((hashes * weights.view(np.uint64)).sum(dtype=np.uint64))) % _WORD
             rows += int(weights.sum())
         if whole and set(index.writes) == set(metadata.increment_writes):
-            yield from _against_rows(storage, metadata, index, engine, (total, rows))
+            differing = _against_rows(storage, metadata, index, engine, (total, rows))
+            yield from or_unread(differing, f"the index of {index.column!r} was not checked")
 
 
 class _WrongError(Exception):
@@ -111,16 +111,8 @@ def _against_rows(
     storage: Storage, metadata: CatalogMetadata, index: Index, engine: Engine, found: tuple[int, int]
 ) -> Iterator[Problem]:
     parts = tuple(ColumnFiles.of(storage, metadata, index.column).cut(tasks_for(engine)))
-    try:
-        with engine.progress("verify the index"):
-            sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)
-    except HipslakeError as error:
-        if error.retryable:
-            raise
-        yield Problem.of(
-            ProblemKind.UNREADABLE, "", f"the index of {index.column!r} was not checked: {error}"
-        )
-        return
+    with engine.progress("verify the index"):
+        sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)
     total = int(sums["total"].to_numpy().view(np.uint64).sum(dtype=np.uint64)) if sums.num_rows else 0
     rows = int(sums["rows"].to_numpy().sum()) if sums.num_rows else 0
     if (total, rows) != found:

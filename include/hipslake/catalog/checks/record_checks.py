@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
 from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.checks.record_file_checks import record_file_problems, record_list_problems
 from hipslake.catalog.column_files import ColumnFiles
@@ -33,7 +33,7 @@ from hipslake.catalog.selection import joined_schema
 from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Engine, Routed, by_target
 from hipslake.engine.reordering import in_order
-from hipslake.errors import CatalogFormatError, HipslakeError, SchemaMismatchError
+from hipslake.errors import CatalogFormatError, SchemaMismatchError
 from hipslake.joins.key_codes import mixed_bits
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
@@ -96,12 +96,8 @@ def record_problems(
     yield from found
     if found or not against_rows:
         return
-    try:
-        yield from _against_rows(storage, metadata, increments, schema, engine)
-    except HipslakeError as error:
-        if error.retryable:
-            raise
-        yield Problem.of(ProblemKind.UNREADABLE, "", f"rows were not held against key records: {error}")
+    wrong = _against_rows(storage, metadata, increments, schema, engine)
+    yield from or_unread(wrong, "rows were not held against key records")
 
 
 @dataclass(frozen=True)
