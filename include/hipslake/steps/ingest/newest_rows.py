@@ -220,8 +220,7 @@ class NewestTask:
         for column in keys:
             if column.null_count:
                 stands &= column.is_valid().to_numpy(zero_copy_only=False)
-        split = np.concatenate([np.full(piece.rows, piece.split) for piece in chunk.pieces])
-        row = np.concatenate([np.arange(piece.first, piece.first + piece.rows) for piece in chunk.pieces])
+        split, row = chunk.places
         columns = {_key(at): column for at, column in enumerate(keys)}
         columns["order"] = _without_nan(plain_column(chunk.rows.column(self.newest.order)))
         columns |= {"split": pa.array(split, pa.int64()), "row": pa.array(row, pa.int64())}

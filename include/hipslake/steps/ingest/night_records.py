@@ -273,9 +273,8 @@ class RecordsTask:
         at = indexed(placed, spec.position)
         h29 = np.zeros(count, np.int64)
         h29[slice(None) if at.kept is None else at.kept] = at.h29
-        split = np.concatenate([np.full(piece.rows, piece.split) for piece in chunk.pieces])
-        row = np.concatenate([np.arange(piece.first, piece.first + piece.rows) for piece in chunk.pieces])
-        place = (split.astype(np.int64) << ORDINAL_SHIFT) | row
+        split, row = chunk.places
+        place = (split << ORDINAL_SHIFT) | row
         if not given.all():
             taken = np.flatnonzero(given)
             rows, h29, place, delete = rows.take(pa.array(taken)), h29[taken], place[taken], delete[taken]
@@ -295,7 +294,8 @@ class RecordsTask:
             "take it out",
             "operation": f"says no operation; there are {known} (`operation` in the spec)",
         }[what]
-        where = self._where(*_place_of(chunk, first))
+        split, row = chunk.places
+        where = self._where(int(split[first]), int(row[first]))
         raise InputError(f"{where}: {column} is {value!r}, so that it {message}")
 
     def _check_distinct(self, records: pa.Table) -> None:
@@ -339,15 +339,6 @@ class RecordsTask:
         """The file of a row, and its number in it from 1 on."""
         before = rows_before(self.source, self.splits, self.schema, split)
         return f"{self.splits.uri_of(split)}, row {before + row + 1}"
-
-
-def _place_of(chunk: Chunk, at: int) -> tuple[int, int]:
-    """The split of a row of a chunk, and the number of the row in it."""
-    for piece in chunk.pieces:
-        if at < piece.rows:
-            return piece.split, piece.first + at
-        at -= piece.rows
-    raise IndexError(at)
 
 
 def _path(number: int) -> str:

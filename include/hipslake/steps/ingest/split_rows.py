@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hipslake.catalog.placement import Placed, Placer
 from hipslake.sources import Source, Split
+from hipslake.sphere.intervals import range_numbers
 from hipslake.steps.ingest.superseded_rows import SplitMasks, SupersededRows
 
 CHUNK_BYTES = 16 << 20  # a chunk that is gathered from small batches has about this size
@@ -30,6 +32,12 @@ class Chunk(NamedTuple):
     rows: pa.RecordBatch
     placed: Placed
     pieces: tuple[Piece, ...]
+
+    @property
+    def places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each row, the place of its split in the list of splits and its number in that, int64[n] each."""
+        split, first, rows = (np.array(numbers, np.int64) for numbers in zip(*self.pieces, strict=True))
+        return split.repeat(rows), range_numbers(first, rows)
 
 
 def chunks(

@@ -314,15 +314,13 @@ def write_rejects(state: WriteState, chunk: Chunk) -> None:
     if not len(bad):
         return
     rows = chunk.rows.take(pa.array(bad))
-    splits, firsts, counts = (np.array(numbers, np.int64) for numbers in zip(*chunk.pieces, strict=True))
-    starts = np.cumsum(counts) - counts
-    at = np.searchsorted(starts + counts, bad, side="right")
-    in_file = state.splits.rows_in_file_before[splits[at]] + firsts[at] + bad - starts[at] + 1
+    split, row = (places[bad] for places in chunk.places)
+    in_file = state.splits.rows_in_file_before[split] + row + 1
     table = pa.Table.from_batches([rows])
     table = table.append_column(REASON_COLUMN, pa.array(np.array(REASONS)[reasons[bad]]))
-    table = table.append_column(FILE_COLUMN, state.splits.splits.table["uri"].take(pa.array(splits[at])))
+    table = table.append_column(FILE_COLUMN, state.splits.splits.table["uri"].take(pa.array(split)))
     table = table.append_column(FILE_ROW_COLUMN, pa.array(in_file))
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
-    name = f"split-{splits[0]:08d}-row-{firsts[0]:012d}.parquet"
+    name = f"split-{chunk.pieces[0].split:08d}-row-{chunk.pieces[0].first:012d}.parquet"
     state.catalog.write(f"{rejects_root(state.write_id)}/{name}", sink.getvalue())
