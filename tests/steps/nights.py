@@ -71,11 +71,13 @@ class Survey:
         return str(self.place / "warehouse")
 
     @property
+    def appending_spec(self) -> str:
+        return SPEC.format(landing=self.landing, threshold=self.threshold, layout=self.layout, more=self.more)
+
+    @property
     def spec(self) -> Path:
         path = self.place / "stars.yaml"
-        text = self.spec_text or SPEC.format(
-            landing=self.landing, threshold=self.threshold, layout=self.layout, more=self.more
-        )
+        text = self.spec_text or self.appending_spec
         if not path.exists() or path.read_text() != text:  # others may be reading it
             path.write_text(text)
         return path

@@ -13,21 +13,6 @@ from hipslake.catalog.metadata import CatalogMetadata
 
 from tests.steps.nights import Survey
 
-SPEC = """\
-name: stars
-mode: upsert
-key: {key}
-{order_by}
-operation: {{column: op}}
-source:
-  uri: {landing}/night={{{{ night }}}}/*.parquet
-  format: parquet
-position: {{ra: ra, dec: dec}}
-threshold: {threshold}
-mapping_order: 4
-layout: {layout}
-{more}
-"""
 TWO_GROUPS = """
 column_groups:
   - name: main
@@ -83,14 +68,9 @@ class UpsertSurvey(Survey):
     nights: dict[int, list[Record]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.spec_text = SPEC.format(
-            landing=self.landing,
-            key=self.key,
-            order_by="order_by: seq" if self.ordered else "",
-            threshold=self.threshold,
-            layout=self.layout,
-            more=self.more,
-        )
+        mode = ["mode: upsert", f"key: {self.key}", "operation: {column: op}"]
+        mode += ["order_by: seq"] if self.ordered else []
+        self.spec_text = self.appending_spec.replace("mode: append", "\n".join(mode))
 
     def upsert(self, number: int, records: list[Record]) -> Any:
         """Land the records of a night and upsert them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,17 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hipslake.steps.append import run as append_run
-from hipslake.steps.append.request import AppendReport
-from hipslake.steps.run import RunFolder
 
 from tests.catalog.leftovers import missing
 from tests.steps import in_process
+from tests.steps.append.overtaking import Overtake
 from tests.steps.nights import FIRST, Survey, night_rows
 
 pytestmark = pytest.mark.sampled(2)
-
-Overtake = Callable[[RunFolder, Callable[[], object]], AppendReport]
 
 
 @pytest.fixture(params=["rewrite", "add_file"])
@@ -30,23 +25,6 @@ def survey(tmp_path: Path, request: pytest.FixtureRequest) -> Survey:
     for number in range(3):
         survey.night(number, rows=60)
     return survey
-
-
-@pytest.fixture
-def overtake(monkeypatch: pytest.MonkeyPatch) -> Overtake:
-    """Append a run, and do something else right before its first commit."""
-    commit = append_run.commit_where_it_fits
-
-    def overtaken(folder: RunFolder, other: Callable[[], object]) -> AppendReport:
-        def late(*args: object) -> object:
-            monkeypatch.setattr(append_run, "commit_where_it_fits", commit)
-            other()
-            return commit(*args)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(append_run, "commit_where_it_fits", late)
-        return in_process.append(folder)
-
-    return overtaken
 
 
 def test_two_runs_that_fill_an_empty_night_at_once(survey: Survey, overtake: Overtake) -> None:

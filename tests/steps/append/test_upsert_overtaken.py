@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -10,15 +9,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hipslake.steps.append import run as append_run
-from hipslake.steps.append.request import AppendReport
-from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
+from tests.steps.append.overtaking import Overtake
 from tests.steps.nights import FIRST
 from tests.steps.upserts import TWO_GROUPS, Record, UpsertSurvey, table_of
-
-Overtake = Callable[[RunFolder, Callable[[], object]], AppendReport]
 
 
 def night(number: int, keys: range, *, ra: float = 40.0) -> list[Record]:
@@ -36,23 +31,6 @@ def night(number: int, keys: range, *, ra: float = 40.0) -> list[Record]:
         )
         for key in keys
     ]
-
-
-@pytest.fixture
-def overtake(monkeypatch: pytest.MonkeyPatch) -> Overtake:
-    """Append a run, and do something else right before its first commit."""
-    commit = append_run.commit_where_it_fits
-
-    def overtaken(folder: RunFolder, other: Callable[[], object]) -> AppendReport:
-        def late(*args: object) -> object:
-            monkeypatch.setattr(append_run, "commit_where_it_fits", commit)
-            other()
-            return commit(*args)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(append_run, "commit_where_it_fits", late)
-        return in_process.append(folder)
-
-    return overtaken
 
 
 @pytest.fixture(params=["rewrite", "add_file"])
