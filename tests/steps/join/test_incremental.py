@@ -281,6 +281,14 @@ class TestFull:
         sides[0].catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
         assert "vacuumed" in self.why(tmp_path)
 
+    @pytest.mark.parametrize("at", [0, -1])
+    def test_of_a_version_that_lost_a_leaf(self, sides: Any, tmp_path: Path, at: int) -> None:
+        living = Catalog.open(tmp_path / "catalogs" / "living")
+        path = living.metadata.partitions(None, living.storage)["path"].to_pylist()[at]
+        (Path(living.uri) / path).unlink()
+        assert "missing" in self.why(tmp_path)
+        Catalog.open(living.uri).verify().raise_if_failed()
+
     def test_of_a_side_with_another_column(self, sides: Any, tmp_path: Path) -> None:
         colour = pa.array(np.ones(30))
         seen = stars(4, 30).append_column("colour", colour)

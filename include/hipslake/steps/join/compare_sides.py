@@ -12,7 +12,13 @@ from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import check_columns
-from hipslake.errors import CatalogFormatError, ConflictError, HipslakeError, VersionNotFoundError
+from hipslake.errors import (
+    CatalogFormatError,
+    ConflictError,
+    HipslakeError,
+    VerificationError,
+    VersionNotFoundError,
+)
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.frozen_sides import open_side
@@ -20,6 +26,7 @@ from hipslake.steps.join.standing_outcome import StandingOutcome
 from hipslake.steps.join.state import only_group
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import keep_for_reading
 
@@ -34,8 +41,8 @@ def standing_outcome(
 ) -> StandingOutcome | str:
     """Return the last version of the outcome, and where it is joined anew; or why all rows are to be joined.
 
-    Metadata alone are read, and the footer of one leaf; for motions and for errors of positions those of all
-    leaves of the sides, as they bound how far rows reach.
+    Metadata alone are read, a listing of the leaves of the outcome, and the footer of one; for motions and
+    for errors of positions the footers of all leaves of the sides, as they bound how far rows reach.
 
     Parameters
     ----------
@@ -55,12 +62,14 @@ def standing_outcome(
     try:
         keep_for_reading(held, catalog, last.version)
         metadata = CatalogMetadata.from_json(VersionLog(catalog).read(last.version))
+        if (lost := _lost_leaf(catalog, metadata)) is not None:
+            return f"{lost}, of version {metadata.version}, is missing or has another size than it had"
         if (other := _other_leaves(catalog, metadata, frozen.spec, join)) is not None:
             return other
         for side in last.sides:
             keep_for_reading(held, Storage.at(side.uri), side.version)
         before, now = ([open_side(side) for side in sides] for sides in (last.sides, told.sides))
-    except (VersionNotFoundError, ConflictError, CatalogFormatError) as error:
+    except (VersionNotFoundError, ConflictError, CatalogFormatError, VerificationError) as error:
         return f"the last version, or one that it was made of, cannot be opened: {error}"
     changes = []
     for then, opened in zip(before, now, strict=True):
@@ -106,3 +115,13 @@ def _other_leaves(
     if written_by != _WRITER:
         return f"{which} was written by {written_by}, and files are written by {_WRITER} now"
     return None
+
+
+def _lost_leaf(catalog: Storage, metadata: CatalogMetadata) -> str | None:
+    """A leaf file of a version that does not lie there whole; None if all of them do."""
+    files = metadata.groups[0].table(catalog)
+    paths, sizes = files["path"].to_pylist(), files["bytes"].to_pylist()
+    folders = dict.fromkeys("/".join(path.split("/")[:2]) for path in paths)  # of each write, its group
+    lists = in_threads(catalog, lambda folder: catalog.list(folder, recursive=True), folders)
+    found = {entry.path: entry.size for entries in lists for entry in entries}
+    return next((path for path, size in zip(paths, sizes, strict=True) if found.get(path) != size), None)
