@@ -222,6 +222,26 @@ def test_versions_are_those_of_the_log(command: Command, warehouse: Path) -> Non
     assert "2025-11-24" in text
 
 
+def test_versions_tell_what_nights_changed(command: Command, warehouse: Path) -> None:
+    assert "REPLACED" not in command("versions", SURVEY).out
+    spec = {"name": "living", "position": {"ra": "ra", "dec": "dec"}, "mode": "upsert", "key": "id"}
+    spec |= {"operation": {"column": "op"}}
+    nights = {1: "IIIIII", 2: "UU-DI-I", 3: "--D----D"}
+    for number, ops in [*nights.items(), (2, "-U----I")]:
+        keys = [key for key, op in enumerate(ops) if op != "-"]
+        places = {"ra": [10.0 + number] * len(keys), "dec": [0.0] * len(keys)}
+        table = pa.table({"id": keys, "op": [ops[key] for key in keys], **places})
+        hipslake.ingest(table, spec=spec, warehouse=warehouse, interval=61000 + number, spark=False)
+    told = json.loads(command("versions", "living", "--json").out)["versions"]
+    counts = [tuple(each[name] for name in ("version", "inserted", "updated", "deleted")) for each in told]
+    assert counts == [(4, 1, 1, 0), (3, 0, 0, 1), (2, 1, 3, 1), (1, 6, 0, 0)]
+    assert [each["rows_replaced"] for each in told] == [4, None, None, None]
+    lines = command("versions", "living").out.splitlines()
+    head = lines[0].split()
+    assert head[head.index("ADDED") + 1 :][:5] == ["ROWS", "REPLACED", "INSERTED", "UPDATED", "DELETED"]
+    assert [line.split()[6:10] for line in lines[1:]][1] == ["-", "0", "0", "1"]
+
+
 def test_versions_after_a_vacuum(command: Command, warehouse: Path) -> None:
     opened(warehouse).vacuum(keep_versions=1, keep_days=0, dry_run=False)
     told = json.loads(command("versions", SURVEY, "--json").out)["versions"]

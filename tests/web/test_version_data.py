@@ -69,6 +69,8 @@ def test_versions_tell_what_each_brought(page: Page, survey: Survey) -> None:
         [400],
         [400],
     ]
+    assert [each["rows_replaced"] for each in versions] == [400, None, None, None]
+    assert {each["inserted"] for each in versions} == {None}
     older = page.as_user().get(f"{STARS}/versions?before=3").json()
     assert [each["version"] for each in older] == [2, 1]
 

@@ -168,6 +168,27 @@ def test_what_a_version_changed_is_told_apart_by_colours(sky: Sky, walk: Walk, t
     picture(sky, "diff", theme)
 
 
+def test_versions_tell_what_nights_inserted_updated_and_deleted(sky: Sky, walk: Walk, theme: str) -> None:
+    page = opened(sky, walk, "corrected")
+    rows = page.locator("table:has(caption:text-is('Versions, newest first'))")
+    rows.locator("tbody tr").nth(1).wait_for()
+    heads = rows.locator("th").all_inner_texts()
+    told = [
+        dict(zip(heads, row.locator("td").all_inner_texts(), strict=True))
+        for row in rows.locator("tbody tr").all()
+    ]
+    counts = [tuple(each[head] for head in ("Version", "Inserted", "Updated", "Deleted")) for each in told]
+    assert counts == [("2", "7", "10", "3"), ("1", "40", "0", "0")]
+    picture(sky, "corrected", theme)
+    page.get_by_role("button", name="What version 2 changed").click()
+    page.locator(".diff li", has_text="17 rows: 7 inserted, 10 updated, 3 deleted").wait_for()
+    page = opened(sky, walk, "nights")
+    rows.locator("tbody tr").nth(4).wait_for()
+    at = rows.locator("th").all_inner_texts().index("Rows replaced")
+    replaced = [row.locator("td").nth(at).inner_text() for row in rows.locator("tbody tr").all()]
+    assert [text.isdecimal() or "," in text for text in replaced] == [True, False, False, False, False]
+
+
 def test_pairs_of_a_match_are_joined_by_lines(sky: Sky, walk: Walk, theme: str) -> None:
     page = opened(sky, walk, f"objects_x_nights?at={CLUSTER[0]},{CLUSTER[1]},1500&by=mag")
     drawn(page)

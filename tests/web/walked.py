@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import hipslake
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,6 +42,13 @@ left: {catalog: objects}
 right: {catalog: nights}
 radius_arcsec: 20
 """
+CORRECTED = [
+    [(key, "I") for key in range(40)],
+    [(key, "U") for key in range(5, 15)]
+    + [(key, "D") for key in range(3)]
+    + [(key, "I") for key in range(40, 47)],
+]
+"""Keys and operations of two nights of a catalog in mode upsert."""
 CLUSTER = (56.75, 24.12)
 PERIOD = 2.6  # days, of every object's brightness
 _SOURCES = pa.list_(
@@ -138,7 +146,26 @@ def make_warehouse(place: Path, *, nights: int = 4) -> tuple[Path, Path]:
         in_process.append(folder)
     in_process.show(folder)
     in_process.publish_match(in_process.start_match(warehouse, specs / "joins" / "objects_x_nights.yaml"))
+    make_corrected(warehouse)
     return warehouse, specs
+
+
+def make_corrected(warehouse: Path) -> None:
+    """A catalog in mode upsert, of two nights."""
+    spec = {
+        "name": "corrected",
+        "description": "Rows that nights insert, correct and withdraw",
+        "position": {"ra": "ra", "dec": "dec"},
+        "mode": "upsert",
+        "key": "id",
+        "operation": {"column": "op"},
+    }
+    for number, records in enumerate(CORRECTED):
+        keys, operations = zip(*records, strict=True)
+        ra = CLUSTER[0] + 0.1 * np.array(keys) + 0.01 * number
+        table = pa.table({"id": keys, "op": operations, "ra": ra, "dec": np.full(len(keys), CLUSTER[1])})
+        interval = FIRST + timedelta(days=number)
+        hipslake.ingest(table, spec=spec, warehouse=warehouse, interval=interval, spark=False)
 
 
 def _start(warehouse: Path, specs: Path, name: str, run_id: str, **fields: object) -> object:

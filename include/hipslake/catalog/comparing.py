@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -97,7 +97,11 @@ class IncrementSummary(Frozen):
 
 
 class VersionSummary(Frozen):
-    """A version, and how it differs from the one before; None where that one was vacuumed."""
+    """A version, and how it differs from the one before; None where that one was vacuumed.
+
+    What nights inserted, updated and deleted is held against the catalog without them, also where a night
+    came again.
+    """
 
     version: int
     parent: int | None
@@ -113,6 +117,12 @@ class VersionSummary(Frozen):
     rows_added: int | None  # may be negative
     bytes_added: int | None
     increments_added: tuple[IncrementSummary, ...] = ()
+    rows_replaced: int | None = (
+        None  # of nights that came again: what they had brought before; None: none did
+    )
+    inserted: int | None = None  # mode upsert: keys that have a row by the nights that came, and had none
+    updated: int | None = None  # keys that have another row by them
+    deleted: int | None = None  # keys that have no row any more
 
 
 def summarize(storage: Storage, metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionSummary:
@@ -128,11 +138,13 @@ def summarize(storage: Storage, metadata: CatalogMetadata, parent: CatalogMetada
     """
     first = metadata.parent is None
     known = parent is not None or first
-    came = set(metadata.increment_writes).difference(parent.increment_writes if parent else ())
+    had, has = set(parent.increment_writes if parent else ()), set(metadata.increment_writes)
+    kind = _kind(metadata, parent)
+    increments = tuple(map(IncrementSummary.of, metadata.increments_of(has - had, storage) if known else ()))
     return VersionSummary(
         version=metadata.version,
         parent=metadata.parent,
-        kind=_kind(metadata, parent),
+        kind=kind,
         restored=metadata.restored,
         write_id=metadata.write_id,
         created=metadata.created,
@@ -143,10 +155,24 @@ def summarize(storage: Storage, metadata: CatalogMetadata, parent: CatalogMetada
         leaves=metadata.groups[0].leaves,
         rows_added=metadata.total_rows - (parent.total_rows if parent else 0) if known else None,
         bytes_added=metadata.total_bytes - (parent.total_bytes if parent else 0) if known else None,
-        increments_added=tuple(
-            map(IncrementSummary.of, metadata.increments_of(came, storage) if known else ())
-        ),
+        increments_added=increments,
+        rows_replaced=_rows_replaced(storage, parent, had - has) if kind is VersionKind.APPENDED else None,
+        **_changes(increments, kind),
     )
+
+
+def _rows_replaced(storage: Storage, parent: CatalogMetadata | None, went: set[str]) -> int | None:
+    if parent is None or not went:
+        return None
+    return sum(increment.rows for increment in parent.increments_of(went, storage))
+
+
+def _changes(increments: Sequence[IncrementSummary], kind: VersionKind | None) -> dict[str, int]:
+    """The sums of what nights changed; of none where increments came back that nobody has held against it."""
+    told = [each for each in increments if each.inserted is not None]
+    if not told or kind is VersionKind.ROLLED_BACK:
+        return {}
+    return {name: sum(getattr(each, name) for each in told) for name in _COUNTS}
 
 
 def _kind(metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionKind | None:

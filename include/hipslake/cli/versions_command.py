@@ -6,6 +6,9 @@ import argparse
 
 from hipslake.cli.places import CATALOG
 
+CHANGES = ("rows_replaced", "inserted", "updated", "deleted")
+"""Columns that are shown where a version has something to say in them."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -39,7 +42,19 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"catalog": newest.name, "uri": newest.uri, "versions": found})
         return OK
-    columns = ("version", "published (UTC)", "kind", "rows", "rows added", "files", "size", "increments")
+    changes = [name for name in CHANGES if any(getattr(each, name) is not None for each in found)]
+    heads = [name.replace("_", " ") for name in changes]
+    columns = (
+        "version",
+        "published (UTC)",
+        "kind",
+        "rows",
+        "rows added",
+        *heads,
+        "files",
+        "size",
+        "increments",
+    )
     print_table(
         columns,
         (
@@ -49,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
                 f"{each.kind or '?'}{f' to {each.restored}' if each.restored else ''}",
                 each.rows,
                 each.rows_added,
+                *(getattr(each, name) for name in changes),
                 each.files,
                 size_text(each.bytes),
                 ", ".join(

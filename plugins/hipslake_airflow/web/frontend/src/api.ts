@@ -75,6 +75,9 @@ export interface Increment {
   rows: number;
   rejected: number;
   source_files: number;
+  inserted?: number | null; // these three of a catalog in mode upsert: keys
+  updated?: number | null;
+  deleted?: number | null;
 }
 
 export interface Column {
@@ -139,6 +142,10 @@ export interface Version {
   rows_added: number | null;
   bytes_added: number | null;
   increments_added: Increment[];
+  rows_replaced: number | null; // of nights that came again: what they had brought before
+  inserted: number | null; // these three of catalogs in mode upsert: keys
+  updated: number | null;
+  deleted: number | null;
 }
 
 export interface FilesChanged {

@@ -321,14 +321,25 @@ function comparer(numbers: number[], compare: (old: number, now: number) => void
   }, oldLabel, nowLabel, h("button", { type: "submit" }, "Compare"));
 }
 
+// Columns of versions that are shown where one has something to say in them.
+const CHANGES: [string, (version: Moment) => number | null][] = [
+  ["Rows replaced", (version) => version.rows_replaced],
+  ["Inserted", (version) => version.inserted],
+  ["Updated", (version) => version.updated],
+  ["Deleted", (version) => version.deleted],
+];
+
 function versionTable(catalog: Catalog, found: Moment[], compare: (old: number, now: number) => void): HTMLElement {
   const numbers = new Set(found.map(({ version }) => version));
-  const heads = ["Version", "Published", "What it is", "Rows added", "Bytes added", "Rows", "Files", "Write", ""];
+  const shown = CHANGES.filter(([, of]) => found.some((each) => of(each) !== null));
+  const heads = ["Version", "Published", "What it is", "Rows added", ...shown.map(([head]) => head), "Bytes added", "Rows", "Files", "Write", ""];
+  const right = Array.from({ length: shown.length + 4 }, (_, at) => at + 3);
   return table("Versions, newest first", heads, found.map((each) => [
     h("a", { href: link([catalog.name], { version: each.version }) }, String(each.version)),
     since(each.created),
     momentWords(each),
     signed(each.rows_added, count),
+    ...shown.map(([, of]) => count(of(each))),
     signed(each.bytes_added, bytes),
     count(each.rows),
     count(each.files),
@@ -336,7 +347,12 @@ function versionTable(catalog: Catalog, found: Moment[], compare: (old: number, 
     each.parent !== null && numbers.has(each.parent)
       ? button("Diff", () => compare(each.parent!, each.version), { "aria-label": `What version ${each.version} changed` })
       : null,
-  ]), [0, 3, 4, 5, 6]);
+  ]), [0, ...right]);
+}
+
+// What a night of a catalog in mode upsert did.
+function changes({ inserted, updated, deleted }: Increment): string {
+  return inserted == null ? "" : `: ${count(inserted)} inserted, ${count(updated)} updated, ${count(deleted)} deleted`;
 }
 
 async function openDiff(out: HTMLElement, catalog: Catalog, map: MapPanel, old: number, now: number): Promise<void> {
@@ -357,7 +373,7 @@ async function openDiff(out: HTMLElement, catalog: Catalog, map: MapPanel, old: 
 function diffText(diff: Diff, catalog: Catalog): HTMLElement {
   const files = [...diff.groups, ...diff.margins.map((margin) => ({ ...margin, name: `margin ${margin.name}` }))];
   const points = [
-    ...diff.increments_added.map((each: Increment) => `Increment ${nightName(each)} came with ${plural(each.rows, "row")}`),
+    ...diff.increments_added.map((each: Increment) => `Increment ${nightName(each)} came with ${plural(each.rows, "row")}${changes(each)}`),
     ...diff.increments_removed.map((each: Increment) => `Increment ${nightName(each)} went with ${plural(each.rows, "row")}`),
     ...diff.columns.map(({ group, name, old, new: now }) =>
       old === null ? `Column ${group}.${name} (${now}) came` : now === null ? `Column ${group}.${name} (${old}) went` : `Column ${group}.${name} was ${old} and is ${now}`),
