@@ -100,10 +100,10 @@ def freeze(folder: RunFolder) -> InputsReport:
     return perform(inputs.run, InputsRequest(run_uri=folder.uri), InputsReport)
 
 
-def count(folder: RunFolder) -> HistogramReport:
+def count(folder: RunFolder, cores: int | None = None) -> HistogramReport:
     """Count, by the engine that needs no Spark."""
     request = HistogramRequest(run_uri=folder.uri)
-    return perform(lambda asked: histogram.run(asked, ThisProcess()), request, HistogramReport)
+    return perform(lambda asked: histogram.run(asked, ThisProcess(cores)), request, HistogramReport)
 
 
 def make_plan(folder: RunFolder) -> PlanReport:

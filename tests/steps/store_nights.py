@@ -1,16 +1,18 @@
-"""The survey of `nights`, landed and kept in a store."""
+"""The surveys of `nights` and `upserts`, landed and kept in a store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.storage.folder import Storage
 
 from tests.steps.nights import FIRST, Survey
+from tests.steps.upserts import UpsertSurvey
 
 
 @dataclass
@@ -40,3 +42,16 @@ class StoreSurvey(Survey):
             with folder.open(f"part-{at}.parquet", "wb") as file:
                 pq.write_table(table.slice(at * per_file, per_file), file)
         self.landed[number] = table
+
+
+@dataclass
+class UpsertStoreSurvey(StoreSurvey, UpsertSurvey):
+    """Nights of records below a URI."""
+
+    @property
+    def is_published(self) -> bool:
+        return Storage.at(f"{self.warehouse}/catalogs/stars").exists("metadata.json")
+
+    def leaf(self, path: str) -> pa.Table:
+        with fsspec.open(f"{self.warehouse}/catalogs/stars/{path}") as file:
+            return pq.ParquetFile(file).read()

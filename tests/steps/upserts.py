@@ -84,9 +84,18 @@ class UpsertSurvey(Survey):
         """What each key must have, by the definition."""
         return state_of(self.nights, ordered=self.ordered)
 
+    @property
+    def is_published(self) -> bool:
+        """Whether there is a version."""
+        return (self.root / "metadata.json").exists()
+
+    def leaf(self, path: str) -> pa.Table:
+        """The rows of a leaf file, as pyarrow alone reads them."""
+        return pq.ParquetFile(self.root / path).read()
+
     def assert_holds_the_state(self) -> None:
         """Check that the newest version is whole, and its leaf files have exactly the rows of the state."""
-        if not (self.root / "metadata.json").exists():
+        if not self.is_published:
             assert not self.state
             return
         catalog = self.catalog
@@ -113,12 +122,12 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
 
 
-def plain_rows(survey: Survey, metadata: CatalogMetadata) -> list[tuple[Any, ...]]:
+def plain_rows(survey: UpsertSurvey, metadata: CatalogMetadata) -> list[tuple[Any, ...]]:
     """The rows of the leaf files of a version, read by pyarrow alone; column groups are joined by `_row`."""
     columns: dict[str, np.ndarray] = {}
     for group in metadata.groups:
         paths = group.table(survey.catalog.storage)["path"].to_pylist()
-        tables = [pq.ParquetFile(survey.root / path).read() for path in paths]
+        tables = [survey.leaf(path) for path in paths]
         if not tables:
             return []
         table = pa.concat_tables(tables).sort_by("_row")

@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,6 +56,7 @@ class Proxy:
     asked: list[Asked] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    watch: Callable[[str, str], None] | None = None  # told of each request before the server is
 
     def drop_answers(self, method: str, path: str, *, times: float = 1, every: int = 1) -> Fault:
         """Let requests through, and close the connection in place of an answer.
@@ -147,6 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.proxy.watch is not None:
+            self.proxy.watch(self.command, self.path)
         refused = self.proxy.meet(self.command, self.path, before=True)
         if refused is not None and refused.wait:
             time.sleep(refused.wait)

@@ -8,16 +8,19 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hipslake.errors import ConflictError
 from hipslake.steps.append.request import AppendReport
 
 from tests.steps import in_process
 from tests.steps.nights import FIRST, Survey, night_rows
-from tests.steps.store_nights import StoreSurvey
+from tests.steps.store_nights import StoreSurvey, UpsertStoreSurvey
+from tests.steps.upserts import Record, UpsertSurvey, table_of
 from tests.stores.proxy import Proxy, running_proxy
 from tests.stores.s3_server import S3Server
 from tests.system import forked
@@ -147,3 +150,47 @@ def test_increments_of_eight_writers_on_a_store_land_once(
     assert most_at_work(proxy) > 2, "the writers did not meet"
     proxy.faults.clear()
     assert_landed_once(survey, nights, reports)
+
+
+def records_of(number: int, nights: int) -> list[Record]:
+    """Records of a night, of keys that each night brings a part of; those of a tenth are deletes."""
+    rng = np.random.default_rng(number)
+    return [
+        Record("U", key, WRITERS * nights * int(rng.integers(9)) + number, ra, dec, rng.normal(), number)
+        if rng.random() > 0.1
+        else Record("D", key, WRITERS * nights * int(rng.integers(9)) + number, None, None, 0.0, number)
+        for key, ra, dec in zip(
+            rng.choice(2 * ROWS, ROWS, replace=False).tolist(),
+            rng.uniform(0, 60, ROWS),
+            rng.uniform(-30, 30, ROWS),
+            strict=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nights", "ordered"),
+    [
+        pytest.param(1, True, id="eight"),
+        pytest.param(1, False, id="eight, the latest night wins", marks=pytest.mark.slow),
+        pytest.param(NIGHTS // 2, True, id="forty", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("where", [pytest.param("local", marks=pytest.mark.slow), "s3"])
+def test_upserts_of_eight_writers_with_the_same_keys_end_in_one_order(
+    tmp_path: Path, request: pytest.FixtureRequest, where: str, nights: int, ordered: bool
+) -> None:
+    """That of `order_by`, or of the nights: whoever was first, nothing is lost, and no key has two rows."""
+    if where == "local":
+        survey = UpsertSurvey(tmp_path, threshold="60 rows", ordered=ordered)
+    else:
+        uri = f"{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}"
+        survey = UpsertStoreSurvey(tmp_path, threshold="60 rows", ordered=ordered, uri=uri)
+    for number in range(WRITERS * nights):
+        survey.nights[number] = records_of(number, nights)
+        survey.land(number, table_of(survey.nights[number]), files=1)
+    assert survey.spec.exists()
+    reports = append_all(lambda writer: replace(survey, runs=1000 * writer), nights)
+    assert sorted(report.version or 0 for report in reports) == list(range(1, WRITERS * nights + 1))
+    assert sum(report.merges for report in reports) > len(reports), "the writers did not meet"
+    survey.assert_holds_the_state()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,83 @@ def test_records_that_do_not_say_what_they_do(
         survey.append(1)
     survey.assert_holds_the_state()
     assert survey.catalog.versions() == [1]
+
+
+def test_orders_that_are_no_numbers_and_operations_that_are(tmp_path: Path) -> None:
+    survey = UpsertSurvey(tmp_path)
+    survey.spec_text = survey.spec_text.replace(
+        "{column: op}", "{column: op, insert: 1, update: 2, delete: 3}"
+    )
+    good = table_of([put(key, key, night=0) for key in range(4)])
+    good = good.set_column(2, "seq", good["seq"].cast(pa.float64()))
+    good = good.set_column(0, "op", pa.array([1, 2, 1, 2]))
+    for name, value, message in (
+        ("seq", float("nan"), "seq is nan, so that it has no order"),
+        ("op", 4, "op is 4, so that it says no operation; there are 1, 2, 3"),
+    ):
+        survey.land(0, changed(name, 3, value)(good))
+        with pytest.raises(InputError, match=message):
+            survey.append(0)
+        assert not survey.is_published
+    survey.land(0, good)
+    assert survey.append(0).inserted == 4
+
+
+def test_keys_of_two_columns_are_known_by_both(tmp_path: Path) -> None:
+    survey = UpsertSurvey(tmp_path, key="[id, night]", ordered=False)
+    rows = [put(key, 1, night=night) for key in range(3) for night in range(2)]
+    survey.land(0, changed("night", 4, None)(table_of(rows)))
+    with pytest.raises(InputError, match="night is None, so that it has no key"):
+        survey.append(0)
+    survey.land(0, table_of([*rows, put(2, 1, night=1, ra=11.0)]))
+    with pytest.raises(InputError, match="id 2, night 1 in"):
+        survey.append(0)
+    assert not survey.is_published
+    survey.land(0, table_of(rows))
+    assert survey.append(0).inserted == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.set_column(1, "id", table["id"].cast(pa.string())), "id"),
+        (lambda table: table.set_column(1, "id", table["id"].cast(pa.float64())), "id"),
+        (lambda table: table.drop_columns(["id"]), "id"),
+        (lambda table: table.set_column(2, "seq", table["seq"].cast(pa.string())), "seq"),
+        (lambda table: table.drop_columns(["seq"]), "seq"),
+        (lambda table: table.drop_columns(["op"]), "op"),
+    ],
+    ids=["key of texts", "key of floats", "no key", "order of texts", "no order", "no operation"],
+)
+def test_columns_that_a_later_night_has_otherwise(
+    survey: UpsertSurvey, change: Callable[[pa.Table], pa.Table], message: str
+) -> None:
+    before = whole(survey.root)
+    survey.land(1, change(table_of([put(key, 2, night=1) for key in range(3, 8)])))
+    with pytest.raises((SchemaMismatchError, InputError), match=message):
+        survey.append(1)
+    assert whole(survey.root) == before
+    survey.assert_holds_the_state()
+    survey.upsert(1, [put(key, 2, night=1) for key in range(3, 8)])
+    survey.assert_holds_the_state()
+
+
+def whole(root: Path) -> dict[str, str]:
+    """All that lies in a catalog, by its bytes; but for claims of ordinals, which stay anyhow."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file() and path.parent.name != "ordinals"
+    }
+
+
+def test_what_is_refused_leaves_the_catalog_as_it_was_to_the_byte(survey: UpsertSurvey) -> None:
+    """Also where it is found out when the night is held against the others."""
+    before = whole(survey.root)
+    survey.land(1, table_of([put(3, 1, night=1), put(9, 1, night=1)]))
+    with pytest.raises(InputError, match="of the same order"):
+        survey.append(1)
+    assert whole(survey.root) == before
 
 
 def test_a_key_twice_in_a_night_without_order(tmp_path: Path) -> None:
