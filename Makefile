@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -37,6 +37,10 @@ fuzz: setup ## Have every reader read 100,000 hostile inputs (ARGS="--target fit
 
 soak: setup ## Run two hundred nights in one process and look whether anything grows (some minutes)
 	@$(with) python -m tests.soak $(ARGS)
+	@$(with) python -m tests.trust.records docs/reliability.md
+
+sequences: setup peers ## Run 500 random sequences of 20 commits in mode upsert against a dict (ARGS="--sequences 50" for fewer)
+	@$(with) include/setup/in_memory.sh python -m tests.sequences $(ARGS)
 	@$(with) python -m tests.trust.records docs/reliability.md
 
 lint: setup ## Check style, format and types

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gc
 import os
 import shutil
@@ -24,6 +23,7 @@ from xdist.scheduler import LoadFileScheduling
 from tests import airflow_home
 from tests.examples import examples
 from tests.once import made_once
+from tests.pictures import BLANK_PNG
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -123,11 +123,6 @@ def pytest_sessionfinish() -> None:
 def _package(path: Path) -> str:
     """The folder right below `tests` that a test module is in, however deep."""
     return path.relative_to(Path(__file__).parent).parts[0]
-
-
-BLANK_PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-)
 
 
 @pytest.fixture(scope="session", autouse=True)

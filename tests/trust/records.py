@@ -1,4 +1,4 @@
-"""What long runs came to, for docs/reliability.md: the trust suite, the fuzzing, and the soak.
+"""What long runs came to, for docs/reliability.md: the trust suite, the fuzzing, the soak, and the sequences.
 
 `python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page's tables.
 """
@@ -65,6 +65,13 @@ TEN_NIGHTS = Records(
     "python -m pytest tests/soak/test_ten_nights.py", "ten_nights.jsonl", "ten nights", ("at the end",)
 )
 
+SEQUENCES = Records(
+    "make sequences",
+    "sequences.jsonl",
+    "catalogs",
+    ("sequences", "commits", "refused", "read by LSDB", "failed", "seconds"),
+)
+
 
 def note(records: Records, key: str, **counts: Any) -> None:
     """Keep a result."""
@@ -77,7 +84,7 @@ def main() -> None:
     """Write the tables into the page that the command line names."""
     page = Path(sys.argv[1])
     text = page.read_text()
-    for records in (TRUST, FUZZ, SOAK, TEN_NIGHTS):
+    for records in (TRUST, FUZZ, SOAK, TEN_NIGHTS, SEQUENCES):
         text = records.written_into(text)
     page.write_text(text)
 
