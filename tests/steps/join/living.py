@@ -161,10 +161,12 @@ def plain_rows(catalog: Catalog) -> pa.Table:
     return pa.concat_tables([pq.read_table(Path(catalog.uri) / path, partitioning=None) for path in paths])
 
 
-def published_twice(warehouse: Path, spec: Mapping[str, Any], **params: Any) -> JoinReport:
+def published_twice(
+    warehouse: Path, spec: Mapping[str, Any], names: tuple[str, str] = ("living", "whole"), **params: Any
+) -> JoinReport:
     """Publish a join that goes on from its last version, and one that is made anew; compare them."""
-    living, report = joined(warehouse, spec, "living", **params)
-    whole, anew = joined(warehouse, spec, "whole", full=True, **params)
+    living, report = joined(warehouse, spec, names[0], **params)
+    whole, anew = joined(warehouse, spec, names[1], full=True, **params)
     assert report.rows_out == anew.rows_out
     assert_equal_outcomes(living, whole)
     return report
