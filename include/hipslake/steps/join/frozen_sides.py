@@ -29,8 +29,8 @@ def open_side(side: FrozenSide) -> CatalogReader:
     catalog = CatalogReader.open(side.uri, side.version, margins=side.margins)
     if side.write_id is not None and catalog.metadata.write_id != side.write_id:
         raise ConflictError(
-            f"{side.uri}, version {side.version}: this catalog is not what it was, as it was written anew "
-            "since; clear the run from its first task"
+            f"{side.uri}, version {side.version}, is not what it was when the run began, as the catalog was "
+            "written anew since; clear the run from its first task"
         )
     return catalog
 
