@@ -11,6 +11,7 @@ import pytest
 from hipslake import Catalog
 
 from tests.steps.nights import FIRST, Survey, night_rows
+from tests.steps.upserts import Record, UpsertSurvey, table_of
 
 Load = Callable[[], dict[str, Any]]
 STEPS = ["resolve", "wait", "inputs", "histogram", "append", "view"]
@@ -124,6 +125,21 @@ def test_nights_land_by_their_interval_and_are_compacted(
     [group] = Catalog.open(survey.root).metadata.groups
     assert group.files == group.leaves
     survey.assert_holds_what_landed()
+
+
+@pytest.mark.system
+def test_a_night_without_files_is_skipped_in_mode_upsert_too(
+    airflow: Path, load: Load, specs: Path, tmp_path: Path
+) -> None:
+    survey = UpsertSurvey(tmp_path, more='schedule: "0 0 * * *"')
+    (specs / "stars.yaml").write_text(survey.spec.read_text())
+    survey.nights[0] = [Record("I", key, 0, 10.0 + key, 5.0, 1.0, 0) for key in range(5)]
+    survey.land(0, table_of(survey.nights[0]))
+    assert states(run_night(load, 0)) == dict.fromkeys(STEPS, "success")
+    empty = run_night(load, 1)
+    assert str(empty.state) == "success"
+    assert states(empty)["wait"] == states(empty)["append"] == "skipped"
+    survey.assert_holds_the_state()
 
 
 @pytest.mark.system

@@ -138,7 +138,7 @@ class SourceFilesSensor(InRunFolder, BaseSensorOperator):
     def _settle(self, source: dict[str, Any]) -> None:
         """Do what is to be done when no file came in time: raise, if the run cannot go on."""
         spec = self._run().spec
-        if spec.mode == "append" and spec.on_empty == "skip":
+        if spec.mode.by_intervals and spec.on_empty == "skip":
             raise AirflowSkipException(f"{self._missing(source)}. The spec says on_empty: skip.")
         raise AirflowSensorTimeout(self._missing(source))
 
