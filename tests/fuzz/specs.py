@@ -64,6 +64,7 @@ key: [source_id, band]
 order_by: sequence
 operation: {column: op, insert: 1, update: U, delete: D}
 missing_deletes: fail
+validity: {from: valid_from, to: valid_to}
 append: add_file
 """
 _TABLE = """\

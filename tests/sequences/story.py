@@ -32,11 +32,11 @@ class Shape(NamedTuple):
         groups = "one group" if self.groups == 1 else "two groups"
         return f"{self.layout}, {self.append}, {groups}, {'by order' if self.ordered else 'by night'}"
 
-    def survey(self, place: Path) -> UpsertSurvey:
+    def survey(self, place: Path, kind: type[UpsertSurvey] = UpsertSurvey) -> UpsertSurvey:
         """A survey in which nothing has happened yet."""
         groups = TWO_GROUPS if self.groups == 2 else ""
         more = f"append: {self.append}\n{groups}{MARGIN}"
-        return UpsertSurvey(place, threshold="10 rows", layout=self.layout, more=more, ordered=self.ordered)
+        return kind(place, threshold="10 rows", layout=self.layout, more=more, ordered=self.ordered)
 
 
 SHAPES = [

@@ -15,20 +15,20 @@ from pyspark.sql import SparkSession
 
 from tests.steps import in_process
 from tests.steps.append.test_upsert_followers import night
-from tests.steps.upserts import TWO_GROUPS, UpsertSurvey, table_of
+from tests.steps.upserts import TWO_GROUPS, UpsertHistory, UpsertSurvey, table_of
 
 pytestmark = pytest.mark.sampled(2)
 
 
-@pytest.mark.parametrize("append", ["rewrite", "add_file"])
+@pytest.mark.parametrize(
+    ("append", "kind"), [("rewrite", UpsertSurvey), ("add_file", UpsertSurvey), ("add_file", UpsertHistory)]
+)
 def test_spark_and_this_process_leave_the_same_catalog(
-    spark: SparkSession, tmp_path: Path, append: str
+    spark: SparkSession, tmp_path: Path, append: str, kind: type[UpsertSurvey]
 ) -> None:
     engine = SparkEngine(spark)
     more = f"append: {append}\nmargin: {{arcsec: 3600}}{TWO_GROUPS}"
-    plain, by_spark = (
-        UpsertSurvey(tmp_path / name, threshold="30 rows", more=more) for name in ("plain", "spark")
-    )
+    plain, by_spark = (kind(tmp_path / name, threshold="30 rows", more=more) for name in ("plain", "spark"))
     nights = {0: night(0, range(90)), 2: night(2, range(40, 120)), 1: night(1, range(20, 60))}
     for number, records in [*nights.items(), (2, night(2, range(100, 105)))]:
         plain.upsert(number, records)

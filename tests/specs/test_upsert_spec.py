@@ -10,6 +10,7 @@ from hipslake.specs.upsert_spec import MissingDeletes
 from pydantic import ValidationError
 
 OPERATION = {"column": "op"}
+VALIDITY = {"from": "since", "to": "until"}
 
 
 def spec(**keys: Any) -> CatalogSpec:
@@ -27,7 +28,11 @@ def spec(**keys: Any) -> CatalogSpec:
 
 def test_a_spec_survives_its_json() -> None:
     full = spec(
-        key=["field", "id"], order_by="seq", operation={"column": "op", "insert": 1}, missing_deletes="fail"
+        key=["field", "id"],
+        order_by="seq",
+        operation={"column": "op", "insert": 1},
+        missing_deletes="fail",
+        validity={"from": "valid_from", "to": "valid_to"},
     )
     assert full.mode is Mode.UPSERT
     assert full.mode.by_intervals
@@ -35,7 +40,11 @@ def test_a_spec_survives_its_json() -> None:
     assert full.operation is not None
     assert (full.operation.insert, full.operation.update, full.operation.delete) == ("1", "U", "D")
     assert full.missing_deletes is MissingDeletes.FAIL
+    assert full.validity is not None
+    assert full.validity.columns == ("valid_from", "valid_to")
+    assert full.model_dump(mode="json")["validity"] == {"from": "valid_from", "to": "valid_to"}
     assert CatalogSpec.model_validate_json(full.model_dump_json()) == full
+    assert full.with_overrides(threshold=None, spark_above_bytes=0).validity == full.validity
 
 
 def test_specs_of_other_modes_survive_theirs() -> None:
@@ -77,6 +86,16 @@ def test_leaves_gather_files_as_in_an_append() -> None:
         (
             {"mode": "append", "key": None, "missing_deletes": "fail"},
             "missing_deletes: is only of mode upsert",
+        ),
+        ({"mode": "append", "key": None, "validity": VALIDITY}, "validity: is only of mode upsert"),
+        ({"validity": {"from": "since"}}, "validity.to"),
+        ({"validity": {"from": "since", "to": "Since"}}, "from and to are both column 'since'"),
+        ({"validity": VALIDITY | {"to": "ID"}}, "validity.to: ID is named by key too"),
+        ({"validity": VALIDITY, "order_by": "since"}, "validity.from: since is named by order_by too"),
+        ({"validity": VALIDITY, "index": ["until"]}, "validity.to: until is named by index too"),
+        (
+            {"validity": VALIDITY, "operation": {"column": "until"}},
+            "validity.to: until is named by operation.column too",
         ),
     ],
 )

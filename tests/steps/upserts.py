@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.metadata import CatalogMetadata
 
-from tests.steps.nights import Survey
+from tests.steps.margins import assert_margins_are_exact
+from tests.steps.nights import FIRST, Survey
 
 TWO_GROUPS = """
 column_groups:
@@ -35,6 +36,9 @@ SCHEMA = pa.schema(
 """Of the files of a night."""
 COLUMNS = ["id", "seq", "ra", "dec", "mag", "night"]
 """What the catalog has of them."""
+VALIDITY = "\nvalidity: {from: valid_from, to: valid_to}"
+HISTORY = [*COLUMNS, "valid_from", "valid_to"]
+"""What it has with `VALIDITY`."""
 
 
 class Record(NamedTuple):
@@ -117,21 +121,68 @@ def state_of(nights: Mapping[int, list[Record]], *, ordered: bool) -> dict[int, 
     return {key: record for key, (_, record) in best.items() if record.op != "D"}
 
 
-def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+@dataclass
+class UpsertHistory(UpsertSurvey):
+    """A survey whose catalog keeps all rows, with the interval in which each was that of its key."""
+
+    def __post_init__(self) -> None:
+        self.more += VALIDITY
+        super().__post_init__()
+
+    def assert_holds_the_state(self) -> None:
+        """Check that the newest version is whole, and its leaf files have exactly the rows of all nights."""
+        expected = history_of(self.nights, ordered=self.ordered)
+        if not self.is_published:
+            assert not expected
+            return
+        catalog = self.catalog
+        catalog.verify().raise_if_failed()
+        assert catalog.metadata.total_rows == len(expected)
+        assert plain_rows(self, catalog.metadata, HISTORY) == in_order(expected)
+        assert in_order(rows_of(catalog.read(), HISTORY)) == in_order(expected)
+        present = rows_of(catalog.read(filters="valid_to is null"))
+        assert sorted(present) == sorted(record.row for record in self.state.values())
+        assert_margins_are_exact(catalog)
+
+
+def history_of(nights: Mapping[int, list[Record]], *, ordered: bool) -> list[tuple[Any, ...]]:
+    """All rows, each with the order of its record and that of the next one of its key, by the definition."""
+    of_keys: dict[int, list[tuple[Any, Record]]] = {}
+    for number, records in nights.items():
+        for record in records:
+            order = record.seq if ordered else FIRST + timedelta(days=number)
+            of_keys.setdefault(record.id, []).append((order, record))
+    found = []
+    for its in of_keys.values():
+        its.sort(key=lambda each: each[0])
+        for at, (order, record) in enumerate(its):
+            if record.op != "D":
+                found.append((*record.row, order, its[at + 1][0] if at + 1 < len(its) else None))
+    return found
+
+
+def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows that may have nulls, sorted: nulls last."""
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row])
+
+
+def rows_of(table: pa.Table, columns: list[str] = COLUMNS) -> list[tuple[Any, ...]]:
     """The rows of a table, as those of records."""
-    return list(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True))
+    return list(zip(*(table[name].to_pylist() for name in columns), strict=True))
 
 
-def plain_rows(survey: UpsertSurvey, metadata: CatalogMetadata) -> list[tuple[Any, ...]]:
+def plain_rows(
+    survey: UpsertSurvey, metadata: CatalogMetadata, names: list[str] = COLUMNS
+) -> list[tuple[Any, ...]]:
     """The rows of the leaf files of a version, read by pyarrow alone; column groups are joined by `_row`."""
-    columns: dict[str, np.ndarray] = {}
+    columns: dict[str, list[Any]] = {}
     for group in metadata.groups:
         paths = group.table(survey.catalog.storage)["path"].to_pylist()
         tables = [survey.leaf(path) for path in paths]
         if not tables:
             return []
         table = pa.concat_tables(tables).sort_by("_row")
-        if "_row" in columns:
-            assert np.array_equal(columns["_row"], table["_row"].to_numpy())
-        columns |= {name: table[name].to_numpy() for name in table.column_names}
-    return sorted(zip(*(columns[name].tolist() for name in COLUMNS), strict=True))
+        found = {name: table[name].to_pylist() for name in table.column_names}
+        assert all(found[name] == columns[name] for name in found.keys() & columns.keys())
+        columns |= found
+    return in_order(list(zip(*(columns[name] for name in names), strict=True)))

@@ -15,6 +15,7 @@ from hipslake.catalog.comparing import files_apart
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.schema import ROW_IDENTITY
+from hipslake.catalog.validity import validity_of
 from hipslake.sphere.intervals import Intervals
 from hipslake.storage.folder import Storage
 
@@ -73,7 +74,12 @@ def _not_among(files: pa.Table, others: pa.Table) -> pa.Table:
 
 
 def _holds_all_increments(metadata: CatalogMetadata) -> bool:
-    """Whether every row of every increment is in the catalog, so that increments say which rows it has."""
+    """Whether every row of every increment is in the catalog, so that increments say which rows it has.
+
+    With intervals of validity, they are all there, but a night also changes rows of others.
+    """
+    if validity_of(metadata) is not None:
+        return False
     earlier = metadata.earlier.total_rows if metadata.earlier else 0
     brought = earlier + sum(increment.rows for increment in metadata.increments)
     return metadata.adopted is None and all(group.rows == brought for group in metadata.groups)

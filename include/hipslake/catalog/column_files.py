@@ -25,9 +25,11 @@ class ColumnFiles(NamedTuple):
     sidecars: tuple[PartitionSidecar, ...]
 
     @classmethod
-    def of(cls, storage: Storage, metadata: CatalogMetadata, column: str) -> ColumnFiles:
-        """All leaf files of the first group that stores the column."""
-        group = metadata.group(metadata.group_with(column))
+    def of(
+        cls, storage: Storage, metadata: CatalogMetadata, column: str, group_name: str | None = None
+    ) -> ColumnFiles:
+        """All leaf files of a group that stores the column: the first one that does, if none is named."""
+        group = metadata.group(metadata.group_with(column) if group_name is None else group_name)
         paths = () if group.sidecars is not None else tuple(group.table(storage)["path"].to_pylist())
         return cls(storage, column, group.to_arrow(), paths, group.sidecars or ())
 

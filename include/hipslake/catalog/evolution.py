@@ -8,11 +8,13 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.published_spec import published_spec
 from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns, position_group
 from hipslake.catalog.selection import joined_schema
+from hipslake.catalog.validity import validity_of
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.names import check_distinct
 from hipslake.sources.unification import check_unit, join_fields
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, PositionFromSpec
 from hipslake.specs.margin_spec import distances_text
+from hipslake.specs.upsert_spec import Validity
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 _WAY_OUT = "undo the change, or ingest into a catalog of another name"
@@ -126,6 +128,7 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
         "column_groups": ([group.name for group in metadata.groups], [g.name for g in spec.column_groups]),
         "key": (list(records.key) if records is not None else [], list(spec.key)),
         "order_by": (records.order_by if records is not None else None, spec.order_by),
+        "validity": (_interval(validity_of(metadata)), _interval(spec.validity)),
         "co_partitioned": (own_marks, list(spec.co_partitioned)),
         "position_from": (
             _placing(published_spec(metadata).position_from),
@@ -159,12 +162,19 @@ def _placing(given: PositionFromSpec | None) -> str:
     return "nothing" if given is None else f"{given.column} = {given.catalog}.{given.key}"
 
 
+def _interval(given: Validity | None) -> str:
+    """The `validity` of a spec as text."""
+    return "nothing" if given is None else f"from {given.begin}, to {given.end}"
+
+
 def source_schema(metadata: CatalogMetadata) -> pa.Schema:
     """The columns that a catalog has from its source, as its leaves hold them."""
     position = metadata.position
     added: set[str | None] = {HEALPIX_COLUMN, ROW_COLUMN}
     if position.icrs_ra != position.ra:
         added |= {position.icrs_ra, position.icrs_dec}
+    validity = validity_of(metadata)
+    added |= set(validity.columns) if validity is not None else set()
     return pa.schema([field for field in joined_schema(metadata) if field.name not in added])
 
 

@@ -9,12 +9,14 @@ from itertools import chain
 
 import pyarrow as pa
 
+from hipslake.catalog.validity import validity_fields
 from hipslake.errors import CatalogFormatError, FilterError, ReservedColumnError, SchemaMismatchError
 from hipslake.joins.key_codes import key_kind
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.hips_spec import HipsSpec
+from hipslake.specs.source_columns import PIXEL_COLUMNS
 from hipslake.sphere.angle_columns import is_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -126,9 +128,9 @@ def position_group(spec: CatalogSpec) -> str:
 def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.Schema:
     """The schema of a group's leaf files.
 
-    `_healpix_29` first, the group's columns in source order, then the positions that the
-    catalog adds, and `_row` last where it is stored. Field metadata (unit, description) is carried on;
-    metadata of the source's schema as a whole (say, of pandas) is dropped, as it describes other files.
+    `_healpix_29` first, the group's columns in source order, then the positions that the catalog adds and the
+    columns of `validity`, and `_row` last where it is stored. Field metadata (unit, description) is carried
+    on; metadata of the source's schema as a whole (say, of pandas) is dropped, as it describes other files.
 
     Raises
     ------
@@ -142,6 +144,11 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     tail = []
     if (positions := added_positions(spec, source_schema)) is not None:
         tail += [_icrs_field(name, axis) for name, axis in zip(positions, _AXES, strict=True)]
+    if spec.validity is not None:
+        if spec.order_by is not None:
+            _require((spec.order_by,), source_schema, f"spec {spec.name!r}, order_by")
+        _check_validity_names(spec, [field.name for field in tail])
+        tail += validity_fields(spec, source_schema)
     if stores_rows(spec):
         tail.append(ROW_FIELD)
     _refuse_taken([field.name for field in added + tail], source_schema, spec)
@@ -297,6 +304,17 @@ def _refuse_taken(added: list[str], source_schema: pa.Schema, spec: CatalogSpec)
         raise ReservedColumnError(
             f"source of catalog {spec.name!r}: column {', '.join(map(repr, taken))} has a name that the "
             "catalog adds itself; rename it in the source"
+        )
+
+
+def _check_validity_names(spec: CatalogSpec, others: list[str]) -> None:
+    """Refuse names of the columns of `validity` that catalogs have for others."""
+    assert spec.validity is not None
+    reserved = {name.casefold() for name in (*PIXEL_COLUMNS, ROW_COLUMN, *others)}
+    if taken := [name for name in spec.validity.columns if name.casefold() in reserved]:
+        raise ReservedColumnError(
+            f"spec {spec.name!r}, validity: {', '.join(map(repr, taken))} is a name that the catalog uses "
+            "itself; give the column another one"
         )
 
 

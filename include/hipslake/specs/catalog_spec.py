@@ -21,7 +21,7 @@ from hipslake.specs.shared_uris import check_uris_apart
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import ByteCount, Threshold, ThresholdUnit
-from hipslake.specs.upsert_spec import UPSERT_KEYS, MissingDeletes, OperationSpec, check_upsert
+from hipslake.specs.upsert_spec import UPSERT_KEYS, MissingDeletes, OperationSpec, Validity, check_upsert
 from hipslake.specs.vacuum_spec import VacuumSpec
 from hipslake.sphere.position_units import PositionUnit
 
@@ -208,6 +208,7 @@ class CatalogSpec(NamedSpec):
     order_by: Column | None = None  # mode upsert: which record of a key counts; None: the latest night's
     operation: OperationSpec | None = None  # mode upsert; None: every record puts its row
     missing_deletes: MissingDeletes = MissingDeletes.COUNT  # mode upsert
+    validity: Validity | None = None  # mode upsert: earlier rows of a key stay, and say when they held
     append: AppendMode = AppendMode.REWRITE
     unchanged: Unchanged = Unchanged.LINK
     on_empty: Literal["skip", "fail"] = "skip"  # modes append and upsert: what an interval without files is
@@ -352,6 +353,7 @@ class CatalogSpec(NamedSpec):
             order_by=self.order_by,
             operation=self.operation,
             missing_deletes=self.missing_deletes,
+            validity=self.validity,
             stored={
                 "position": (self.position.ra, self.position.dec),
                 "position_from": (self.position_from.column,) if self.position_from else (),

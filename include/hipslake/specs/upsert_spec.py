@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from hipslake.specs.base import Column, Frozen, repeated
 
-UPSERT_KEYS = ("key", "order_by", "operation", "missing_deletes")
+UPSERT_KEYS = ("key", "order_by", "operation", "missing_deletes", "validity")
 """Keys of a spec that only mode upsert has."""
 
 
@@ -57,6 +57,37 @@ class OperationSpec(Frozen):
         return self
 
 
+class Validity(Frozen):
+    """Two columns that the catalog adds: from when to when the row was that of its key, [from, to).
+
+    Both are values of `order_by`; without it, starts of the intervals of nights.
+
+    Attributes
+    ----------
+    begin : str
+        From when on: what its record is ordered by.
+    end : str
+        Until when: what the next record of the key is ordered by, also one that deletes; null if there is
+        none.
+    """
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    begin: Column = Field(alias="from")
+    end: Column = Field(alias="to")
+
+    @model_validator(mode="after")
+    def _two_columns(self) -> Validity:
+        if self.begin.casefold() == self.end.casefold():
+            raise ValueError(f"from and to are both column {self.begin!r}; name two columns")
+        return self
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """Both."""
+        return self.begin, self.end
+
+
 def check_upsert(
     *,
     upserts: bool,
@@ -64,6 +95,7 @@ def check_upsert(
     order_by: str | None,
     operation: OperationSpec | None,
     missing_deletes: MissingDeletes,
+    validity: Validity | None,
     stored: Mapping[str, Iterable[str]],
 ) -> None:
     """Hold the keys of mode upsert in a spec against each other, and against the others.
@@ -72,7 +104,7 @@ def check_upsert(
     ----------
     upserts : bool
         Whether the spec is of mode upsert.
-    key, order_by, operation, missing_deletes
+    key, order_by, operation, missing_deletes, validity
         As the spec has them.
     stored : mapping of str to iterable of str
         Columns that other keys of the spec name, and that are stored therefore; by what names them.
@@ -84,7 +116,7 @@ def check_upsert(
     """
     if not upserts:
         fails = missing_deletes is not MissingDeletes.COUNT
-        said = (bool(key), order_by is not None, operation is not None, fails)
+        said = (bool(key), order_by is not None, operation is not None, fails, validity is not None)
         if wrong := [name for name, is_said in zip(UPSERT_KEYS, said, strict=True) if is_said]:
             raise ValueError(
                 f"{wrong[0]}: is only of mode upsert, which replaces and deletes rows by their keys; add "
@@ -100,12 +132,29 @@ def check_upsert(
             f"order_by: {order_by} is part of the key, so that records of a key do not differ in it; name "
             "another column"
         )
+    stored = {"key": key, "order_by": (order_by,) if order_by else (), **stored}
+    _check_added(validity, operation, stored)
     if operation is None:
         return
-    stored = {"key": key, "order_by": (order_by,) if order_by else (), **stored}
     for name, columns in stored.items():
         if operation.column in columns:
             raise ValueError(
                 f"operation.column: {operation.column} is named by {name} too, and the column of operations "
                 "is not stored; name another column"
             )
+
+
+def _check_added(
+    validity: Validity | None, operation: OperationSpec | None, stored: Mapping[str, Iterable[str]]
+) -> None:
+    """Refuse names of columns that the catalog adds where something of the source is meant by them."""
+    if validity is None:
+        return
+    given = {**stored, "operation.column": (operation.column,) if operation is not None else ()}
+    for part, column in zip(("from", "to"), validity.columns, strict=True):
+        for name, columns in given.items():
+            if column.casefold() in {each.casefold() for each in columns}:
+                raise ValueError(
+                    f"validity.{part}: {column} is named by {name} too, as a column of the source, and "
+                    "validity adds columns of its own; give it another name"
+                )

@@ -1,4 +1,7 @@
-"""Lists of rows by `_healpix_29` and `_row`, in files of a run folder: which go, come late, or return."""
+"""Lists of rows by `_healpix_29` and `_row`, in files of a run folder: which go, come late, or return.
+
+Lists of rows whose intervals of validity end at other times have these ends, too.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.catalog.records.record_rows import END_COLUMN
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import HEALPIX_COLUMN, coarsen
@@ -85,12 +91,48 @@ class RowList(Frozen):
         rows = [_by_row(self.folder, path).row for path in self.paths]
         return np.sort(np.concatenate([_NONE.row, *rows]))
 
+    def plus(self, other: RowList) -> RowList:
+        """The rows of two lists, of which none is in both."""
+        return RowList(folder=self.folder, paths=(*self.paths, *other.paths), count=self.count + other.count)
+
     def pixels(self, order: int) -> NDArray[np.int64]:
         """The pixels of an order that the rows lie in, ascending."""
         npix = np.empty(0, np.int64)
         for h29 in self.along_curve():
             npix = np.union1d(npix, coarsen(h29, order))
         return npix
+
+
+class EndList(RowList):
+    """Rows, each with the time at which its interval of validity ends; null if it has no end."""
+
+    def with_ends(self, row: NDArray[np.int64], ends: pa.Array) -> tuple[pa.Array, int]:
+        """Ends of the intervals of some rows, of which those of the list are as it says.
+
+        Parameters
+        ----------
+        row : int64[n]
+            Their `_row`.
+        ends : pyarrow.Array of n
+            As they were.
+
+        Returns
+        -------
+        pyarrow.Array of n, int
+            The ends, and how many rows are in the list.
+        """
+        count = 0
+        for path in self.paths if len(row) else ():
+            listed, theirs = _by_row(self.folder, path), _ends(self.folder, path)
+            if not len(listed.row):
+                continue
+            at = np.minimum(np.searchsorted(listed.row, row), len(listed.row) - 1)
+            held = listed.row[at] == row
+            if held.any():
+                count += int(np.count_nonzero(held))
+                chosen = pc.if_else(pa.array(held), theirs.take(pa.array(at)).cast(ends.type), ends)
+                ends = chosen.cast(ends.type)  # of small decimals, Arrow makes larger ones
+        return ends, count
 
 
 def _together(found: list[ListedRows], *, by_row: bool) -> ListedRows:
@@ -113,3 +155,10 @@ def _by_row(folder: str, path: str) -> ListedRows:
     along = _along_curve(folder, path)
     order = np.argsort(along.row)
     return ListedRows(along.h29[order], along.row[order])
+
+
+@lru_cache(maxsize=_KEPT)
+def _ends(folder: str, path: str) -> pa.Array:
+    """The ends of the rows of a file, in the order of `_by_row`."""
+    ends = read_rows(Storage.at(folder), path)[END_COLUMN].combine_chunks()
+    return ends.take(pa.array(np.argsort(_along_curve(folder, path).row)))

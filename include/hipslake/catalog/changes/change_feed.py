@@ -2,7 +2,8 @@
 
 The changes are the difference of two reads: of what `Catalog.read` gives of either version, with the same
 columns, filter and region. Only files that one version alone has are opened. Of their rows, those with the
-same `_row` of the same increment are the same; all others are compared by their content.
+same `_row` of the same increment are the same (and with intervals of validity the same end, which nights also
+change in rows of others); all others are compared by their content.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import check_placed, select
+from hipslake.catalog.validity import validity_of
 from hipslake.engine.this_process import read_ahead
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.conforming import conform
@@ -48,8 +50,14 @@ _LEAST_PIECE_ROWS = 1_000
 
 
 def key_of(metadata: CatalogMetadata) -> tuple[str, ...]:
-    """The columns that tell the rows of a catalog apart, as its spec says; empty if it does not."""
-    return tuple(metadata.spec.get("key") or ()) if metadata.spec.get("mode") == "upsert" else ()
+    """The columns that tell the rows of a catalog apart, as its spec says; empty if it does not.
+
+    Where rows of a key stay with intervals of validity, they begin at different times.
+    """
+    records, validity = metadata.key_records, validity_of(metadata)
+    if records is None:
+        return ()
+    return (*records.key, *([validity.begin] if validity is not None else []))
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,9 @@ class ChangeFeed:
         sides = [with_columns_of(old, new), with_columns_of(new, old)]
         selections = [select(side, wanted, filters, None, region) for side in sides]
         read_schema = common_schema(old, new, wanted)
-        check_key_columns(read_schema, key)
+        validity = validity_of(new)
+        begin = validity.begin if validity is not None else None  # may be fractions, which are only copied
+        check_key_columns(read_schema, [name for name in key if name != begin])
         groups = [list(selection.columns) for selection in selections]
         both = [group for group in groups[0] if group in groups[1]]
         alone = len({*groups[0], *groups[1]}) == 1
@@ -266,11 +276,13 @@ class ChangeFeed:
     def _differing(self, inside: Intervals) -> tuple[RowIdentities, RowIdentities]:
         """The rows of the old and of the new version that are not the same by their `_row`."""
         old, new = self.old.identities(inside), self.new.identities(inside)
-        same = np.intersect1d(self._of_shared(old.row), self._of_shared(new.row), assume_unique=True)
+        before, after = self._of_shared(old), self._of_shared(new)
+        same, mine, theirs = np.intersect1d(before.row, after.row, assume_unique=True, return_indices=True)
+        same = same[before.end[mine] == after.end[theirs]]
         return old.taken(~np.isin(old.row, same)), new.taken(~np.isin(new.row, same))
 
-    def _of_shared(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows[np.isin(rows >> ORDINAL_SHIFT, self.shared)]
+    def _of_shared(self, rows: RowIdentities) -> RowIdentities:
+        return rows.taken(np.isin(rows.row >> ORDINAL_SHIFT, self.shared))
 
     def _conformed(self, side: ComparedVersion, rows: pa.Table) -> pa.Table:
         where = f"{side.storage.uri()}, version {side.version}"

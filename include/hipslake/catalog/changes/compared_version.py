@@ -17,6 +17,8 @@ from hipslake.catalog.partitions import leaf_spans, total_of
 from hipslake.catalog.reading import selected, side_by_side
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import Selection
+from hipslake.catalog.validity import validity_of
+from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import VerificationError
 from hipslake.predicates.predicate_tree import Predicate
@@ -28,14 +30,19 @@ from hipslake.versions.vacuumed_versions import vacuum_told
 
 
 class RowIdentities(NamedTuple):
-    """What identifies rows: `_healpix_29` and `_row`, int64[n] each."""
+    """What identifies rows: `_healpix_29` and `_row`, int64[n] each.
+
+    `end` is a hash, uint64[n], of the end of the interval in which each is valid, where a catalog has such
+    intervals: the only value of a row that nights of others change. Elsewhere it is 0.
+    """
 
     h29: NDArray[np.int64]
     row: NDArray[np.int64]
+    end: NDArray[np.uint64]
 
     def taken(self, chosen: NDArray[np.bool_]) -> RowIdentities:
         """Those of some rows."""
-        return RowIdentities(self.h29[chosen], self.row[chosen])
+        return RowIdentities(self.h29[chosen], self.row[chosen], self.end[chosen])
 
 
 class GroupFiles(NamedTuple):
@@ -92,6 +99,8 @@ class ComparedVersion:
         The group whose files tell which rows there are.
     numbered : bool
         Whether `_row` is stored.
+    end : str or None
+        The column of the ends of intervals of validity, if the catalog has them.
     """
 
     storage: Storage
@@ -100,6 +109,7 @@ class ComparedVersion:
     files: dict[str, GroupFiles]
     identifying: str
     numbered: bool
+    end: str | None
 
     @classmethod
     def of(
@@ -116,7 +126,9 @@ class ComparedVersion:
         of_groups = {
             group: GroupFiles.of(metadata.schema_of(group), files[group]) for group in selection.columns
         }
-        return cls(storage, metadata.version, selection, of_groups, identifying, numbered)
+        validity = validity_of(metadata)
+        end = validity.end if validity is not None else None
+        return cls(storage, metadata.version, selection, of_groups, identifying, numbered, end)
 
     def identities(self, inside: Intervals) -> RowIdentities:
         """What identifies the rows in some intervals, whatever the filter; only where `_row` is stored.
@@ -129,8 +141,11 @@ class ComparedVersion:
             A leaf file is gone, as the version was vacuumed.
         """
         with vacuum_told(self.storage, self.version):
-            rows = self._read(self.identifying, list(ROW_IDENTITY), inside, None)
-        return RowIdentities(*(rows[name].to_numpy() for name in ROW_IDENTITY))
+            columns = [*ROW_IDENTITY, *([self.end] if self.end is not None else [])]
+            rows = self._read(self.identifying, columns, inside, None)
+        ends = np.zeros(rows.num_rows, np.uint64) if self.end is None else row_hashes(rows.select([self.end]))
+        h29, row = (rows[name].to_numpy() for name in ROW_IDENTITY)
+        return RowIdentities(h29, row, ends)
 
     def rows(self, inside: Intervals, chosen: RowIdentities | None = None) -> pa.Table:
         """The rows in some intervals that pass the filter and lie in the region, as `selection.schema`.

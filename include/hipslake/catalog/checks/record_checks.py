@@ -4,33 +4,41 @@ Records are read by ranges of keys, and of each range the winners are found. Sum
 their rows, one for each column of the key, are held against those of the rows in leaves, so that nothing is
 held and no row travels. Only where sums differ, rows are sent to tasks that say which of them are wrong. The
 rows of records that lost are looked for in the files of superseded rows.
+
+With intervals of validity, the rows of all records are in the leaves, and sums are also of both ends of each
+interval, as the records of its key have them; every column group has both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
+from hipslake.catalog.checks.held_columns import SUMS, LeafSumsTask, held_columns, sum_of
 from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.checks.record_file_checks import record_file_problems, record_list_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, Increment, RecordRun
-from hipslake.catalog.records.key_columns import as_plain
 from hipslake.catalog.records.key_ranges import KeyRanges
+from hipslake.catalog.records.record_intervals import starts_of, with_intervals
 from hipslake.catalog.records.record_lookup import BY_ROW
-from hipslake.catalog.records.record_rows import DELETE_COLUMN, ORDER_COLUMN, key_of, records_schema
+from hipslake.catalog.records.record_rows import (
+    DELETE_COLUMN,
+    key_of,
+    records_schema,
+)
 from hipslake.catalog.records.run_files import FILE_ROWS, read_span
 from hipslake.catalog.records.run_merging import ranges_of_runs
 from hipslake.catalog.records.winners import ranks_by_start, winning
 from hipslake.catalog.row_sets import row_text
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema
-from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Engine, Routed, by_target
 from hipslake.engine.reordering import in_order
 from hipslake.errors import CatalogFormatError, SchemaMismatchError
@@ -44,9 +52,6 @@ PASS_ROWS = 32 << 20
 _TARGET_ROWS = 2 << 20
 _EXAMPLES = 3
 _WORD = 1 << 64
-_SUMS = pa.schema(
-    [("column", pa.string()), ("rows", pa.int64()), ("beaten", pa.int64()), ("total", pa.int64())]
-)
 _PLACED = pa.schema([*((name, pa.int64()) for name in ROW_IDENTITY)])
 _SIDED = _PLACED.append(pa.field("in_leaves", pa.bool_()))
 _FAULTS = pa.schema([("fault", pa.string()), ("count", pa.int64()), ("rows", pa.list_(pa.int64()))])
@@ -114,6 +119,8 @@ class WinnersTask:
     ranges : KeyRanges
     ranks : mapping of int to int
         Of the increments, by the starts of their intervals.
+    starts : mapping of int to datetime, or None
+        With intervals of validity: the starts themselves.
     """
 
     storage: Storage
@@ -121,44 +128,25 @@ class WinnersTask:
     schema: pa.Schema
     ranges: KeyRanges
     ranks: Mapping[int, int]
+    starts: Mapping[int, datetime] | None
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Give, for each column of the key and for the order, the sum of the hashes of rows that live."""
+        """Give sums of the hashes of rows that live: for each column of the key, order and interval."""
         lives, beaten = self.told_apart(number)
-        names = [name for name in self.schema.names if name not in (*ROW_IDENTITY, DELETE_COLUMN)]
+        names = [name for name in lives.column_names if name not in (*ROW_IDENTITY, DELETE_COLUMN)]
         for name in names:
-            yield _sum(name, lives.select([name, *ROW_IDENTITY]), beaten.num_rows)
+            yield sum_of(name, lives.select([name, *ROW_IDENTITY]), beaten.num_rows)
 
     def told_apart(self, number: int) -> tuple[pa.Table, pa.Table]:
         """The records of rows that live, and of those that do not, of a range of keys."""
         spans = read_span(self.storage, self.runs, self.schema, self.ranges.by, self.ranges.span(number))
         records = pa.concat_tables([self.schema.empty_table(), *spans])
+        if self.starts is not None:
+            return with_intervals(records, self.ranks, self.starts), self.schema.empty_table()
         won = winning(records, self.ranks)[ROW_COLUMN].to_numpy()
         puts = ~records[DELETE_COLUMN].to_numpy()
         is_won = np.isin(records[ROW_COLUMN].to_numpy(), won)
         return records.filter(pa.array(puts & is_won)), records.filter(pa.array(puts & ~is_won))
-
-
-@dataclass(frozen=True)
-class LeafSumsTask:
-    """Adds up the hashes of a column of the leaves, with the place and the number of each row."""
-
-    files: tuple[tuple[str, ColumnFiles], ...]  # each with the column of records that it is held against
-    kinds: Mapping[str, pa.DataType]
-
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Give the sums of a part."""
-        name, files = self.files[number]
-        for batch in files.batches((ROW_COLUMN,)):
-            column = as_plain(batch.column(files.column), self.kinds[name])
-            placed = {each: batch.column(each) for each in ROW_IDENTITY}
-            yield _sum(name, pa.table({name: column, **placed}), 0)
-
-
-def _sum(name: str, rows: pa.Table, beaten: int) -> pa.RecordBatch:
-    columns = {"value": rows[name], **{each: rows[each] for each in ROW_IDENTITY}}
-    total = row_hashes(pa.table(columns)).sum(dtype=np.uint64).view(np.int64)
-    return pa.record_batch([[name], [rows.num_rows], [beaten], [int(total)]], schema=_SUMS)
 
 
 def _against_rows(
@@ -170,28 +158,23 @@ def _against_rows(
 ) -> Iterator[Problem]:
     records = metadata.key_records
     assert records is not None
-    ranks = ranks_by_start({each.ordinal: each.key for each in increments})
+    keys = {each.ordinal: each.key for each in increments}
+    ranks, starts = ranks_by_start(keys), starts_of(keys) if records.validity is not None else None
     ranges = ranges_of_runs(storage, records.runs, key_of(schema), FILE_ROWS)
-    task = WinnersTask(storage, records.runs, schema, ranges, ranks)
+    task = WinnersTask(storage, records.runs, schema, ranges, ranks, starts)
     with engine.progress("key records"):
-        sums = engine.run(task, tasks=len(ranges), result=_SUMS)
-    columns = {name: name for name in key_of(schema).names}
-    if records.order_by is not None:
-        columns[ORDER_COLUMN] = records.order_by
-    files = tuple(
-        (name, part)
-        for name, column in columns.items()
-        for part in ColumnFiles.of(storage, metadata, column).cut(tasks_for(engine))
-    )
-    of_leaves = LeafSumsTask(files, {name: schema.field(name).type for name in columns})
+        sums = engine.run(task, tasks=len(ranges), result=SUMS)
+    held = tuple(held_columns(storage, metadata, schema))
+    parts = (each._replace(files=some) for each in held for some in each.files.cut(tasks_for(engine)))
+    of_leaves = LeafSumsTask(tuple(parts))
     with engine.progress("rows of keys", rows=metadata.total_rows):
-        found = engine.run(of_leaves, tasks=len(files), result=_SUMS)
-    differ = [name for name in columns if _totals(sums, name) != _totals(found, name)]
+        found = engine.run(of_leaves, tasks=len(of_leaves.columns), result=SUMS)
+    differ = [each for each in held if _totals(sums, each.name) != _totals(found, each.label)]
     if differ:
         faults = list(_wrong_rows(task, ColumnFiles.of(storage, metadata, records.key[0]), engine, metadata))
         yield from faults
         if not faults:
-            named = ", ".join(repr(columns[name]) for name in differ)
+            named = ", ".join(map(repr, dict.fromkeys(each.files.column for each in differ)))
             yield _fault(
                 f"rows have other values in {named} than their records, or stand in the leaves twice"
             )

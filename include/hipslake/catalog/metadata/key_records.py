@@ -3,6 +3,7 @@
 A night brings records: of a key, the row that it has from now on, or that it has none. Of all records of a
 key one wins, and its row is in the leaves. Records lie in runs of files, sorted by key; the rows of records
 that lost lie in runs of files too, sorted by `_row`, as they come back when the record that beat them goes.
+With `validity`, the rows of all records are in the leaves, and two columns tell when each held.
 
 A night that is run again takes over its ordinal, and so the numbers of its rows. So each run says of which
 ordinals its entries count: those of a replaced night stay in files of other nights, and are passed over.
@@ -19,6 +20,7 @@ from pydantic import Field, model_validator
 
 from hipslake.catalog.partitions import Sidecar, pixel_ranges, pixels_in, read_sidecar, write_sidecar
 from hipslake.specs.base import Frozen
+from hipslake.specs.upsert_spec import Validity
 from hipslake.sphere.pixels import MAX_ORDER
 from hipslake.storage.folder import Storage
 
@@ -120,6 +122,10 @@ class KeyRecords(Frozen):
     key: tuple[str, ...] = Field(min_length=1, description="columns that identify a row")
     order_by: str | None = Field(
         default=None, description="column by which the last record of a key wins; none: the last night's"
+    )
+    validity: Validity | None = Field(
+        default=None,
+        description="columns that say from when to when a row was that of its key: all rows stay in leaves",
     )
     runs: tuple[RecordRun, ...] = Field(description="of records, oldest first")
     superseded: tuple[RecordRun, ...] = Field(default=(), description="of rows whose record lost")

@@ -18,7 +18,9 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 DELETE_COLUMN = "_delete"
 ORDER_COLUMN = "_order"
-_OWN = (ROW_COLUMN, HEALPIX_COLUMN, DELETE_COLUMN, ORDER_COLUMN)
+BEGIN_COLUMN, END_COLUMN = "_begin", "_end"
+"""From when to when a record holds, as all records of its key say; with intervals of validity."""
+_OWN = (ROW_COLUMN, HEALPIX_COLUMN, DELETE_COLUMN, ORDER_COLUMN, BEGIN_COLUMN, END_COLUMN)
 
 
 def records_schema(schema: pa.Schema, key: Sequence[str], order_by: str | None) -> pa.Schema:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hipslake.catalog.metadata import KeyRecords, RecordRun
 from hipslake.catalog.metadata.key_records import ranges_of
+from hipslake.specs.upsert_spec import Validity
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,13 @@ class RecordsChange:
     merged_superseded: tuple[MergedRuns, ...] = ()
 
     def applied(
-        self, base: KeyRecords | None, *, key: tuple[str, ...], order_by: str | None, rows_superseded: int
+        self,
+        base: KeyRecords | None,
+        *,
+        key: tuple[str, ...],
+        order_by: str | None,
+        validity: Validity | None = None,
+        rows_superseded: int,
     ) -> KeyRecords:
         """The key records of the version that comes after another.
 
@@ -98,12 +105,14 @@ class RecordsChange:
             Of the version before; None if it has none.
         key : tuple of str
         order_by : str or None
+        validity : Validity, optional
         rows_superseded : int
             Rows of all increments of the version that are in no leaf.
         """
         records = KeyRecords(
             key=key,
             order_by=order_by,
+            validity=validity,
             runs=_with(base.runs if base else (), self.ordinal, self.run),
             superseded=_with(base.superseded if base else (), self.ordinal, self.superseded),
             rows_superseded=rows_superseded,

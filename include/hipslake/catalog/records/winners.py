@@ -97,7 +97,7 @@ def settle(
     row, delete = records[ROW_COLUMN].to_numpy(), records[DELETE_COLUMN].to_numpy()
     fresh = np.arange(len(row)) >= standing.num_rows
     replaced = ~fresh & (row >> ORDINAL_SHIFT == ordinal)
-    order = _order(records, ranks)
+    order = record_order(records, ranks)
     along = np.lexsort((row, order, key))
     _check_distinct(records, along[~replaced[along]], key, order, by, nights)
 
@@ -144,7 +144,7 @@ def winning(records: pa.Table, ranks: Mapping[int, int] | None = None) -> pa.Tab
     """
     by = key_of(records.schema)
     (key,) = by.ranks(records)
-    order = _order(records, ranks)
+    order = record_order(records, ranks)
     along = np.lexsort((records[ROW_COLUMN].to_numpy(), order, key))
     try:
         _check_distinct(records, along, key, order, by, None)
@@ -178,8 +178,8 @@ def ranks_by_start(starts: Mapping[int, str | None]) -> dict[int, int]:
     return {ordinal: rank for rank, ordinal in enumerate(sorted(starts, key=start))}
 
 
-def _order(records: pa.Table, ranks: Mapping[int, int] | None) -> NDArray[np.int64]:
-    """A number for each record: of those of a key, the greatest wins."""
+def record_order(records: pa.Table, ranks: Mapping[int, int] | None) -> NDArray[np.int64]:
+    """A number for each record, int64[n]: of those of a key, the greatest wins."""
     if ORDER_COLUMN in records.column_names:
         return value_ranks(records[ORDER_COLUMN])
     ordinals, of = np.unique(records[ROW_COLUMN].to_numpy() >> ORDINAL_SHIFT, return_inverse=True)

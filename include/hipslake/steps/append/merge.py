@@ -165,8 +165,9 @@ def _margins(
         radii=radii,
         ordinal=attempt.ordinal,
         replaces=attempt.replaces,
-        goes=None if settled is None else settled.goes,
-        returns=None if settled is None else settled.returns,
+        # A row that changes goes as it was, and comes as it is.
+        goes=None if settled is None else settled.goes.plus(settled.closes),
+        returns=None if settled is None else settled.returns.plus(settled.closes),
         task_bytes=run.request.target_bytes,
         block_bytes=run.request.block_bytes,
     )
@@ -235,6 +236,7 @@ def _changes(
             beside=beside.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
         )
         _check_rows(group, change, comes, taken_out, goes)
+        _check_closed(group, pc.sum(removed["closed"]).as_py() or 0, settled)
         changes[group] = change
     return changes
 
@@ -256,6 +258,15 @@ def _coverage(run: AppendRun, earlier: Increment | None) -> PixelTree:
         return PixelTree([], [])
     table = earlier.cells(run.catalog)
     return PixelTree(table["order"].to_numpy(), table["npix"].to_numpy())
+
+
+def _check_closed(group: str, closed: int, settled: SettledNight | None) -> None:
+    if settled is not None and closed != settled.closes.count:
+        raise VerificationError(
+            f"column group {group!r}: the intervals of {settled.closes.count} rows were to end otherwise, "
+            f"and {closed} of them were found; nothing is published. Run the step again; if it happens "
+            "twice, report it as a bug"
+        )
 
 
 def _check_rows(group: str, change: GroupChange, added: int, taken_out: int, expected_out: int) -> None:

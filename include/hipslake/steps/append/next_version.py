@@ -161,7 +161,13 @@ def _key_records(merged: Merged, base: CatalogMetadata | None) -> KeyRecords | N
         return None
     spec, known = merged.run.frozen.spec, base.key_records if base is not None else None
     superseded = merged.rows_superseded + (known.rows_superseded if known is not None else 0)
-    return merged.records.applied(known, key=spec.key, order_by=spec.order_by, rows_superseded=superseded)
+    return merged.records.applied(
+        known,
+        key=spec.key,
+        order_by=spec.order_by,
+        validity=spec.validity,
+        rows_superseded=superseded,
+    )
 
 
 def _margins_after(base: CatalogMetadata | None, merged: Merged, group: GroupMetadata) -> tuple[Margin, ...]:

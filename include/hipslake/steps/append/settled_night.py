@@ -11,7 +11,7 @@ from hipslake.specs.base import Frozen
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, starts
 from hipslake.steps.append.request import attempt_path
-from hipslake.steps.row_lists import RowList
+from hipslake.steps.row_lists import EndList, RowList
 from hipslake.steps.run import RunFolder
 
 _WENT_ORDER = 12  # of the pixels that say about where rows go
@@ -31,6 +31,10 @@ class SettledNight(Frozen):
         Rows of the run that do not come in, as newer ones stand: superseded from the beginning.
     returns : RowList
         Superseded rows that come in again.
+    closes : EndList
+        With intervals of validity: rows of other increments whose interval ends otherwise than before.
+    closed : EndList
+        With intervals of validity: rows of the run whose interval has an end.
     changes : KeyChanges
         As the metadata of the increment tell them.
     stored : tuple of RecordRun
@@ -41,6 +45,8 @@ class SettledNight(Frozen):
     beaten: RowList
     late: RowList
     returns: RowList
+    closes: EndList
+    closed: EndList
     changes: KeyChanges
     stored: tuple[RecordRun, ...]
 
@@ -63,8 +69,8 @@ class SettledNight(Frozen):
         return Histogram(order[along], npix[along], rows[along])
 
     def went(self) -> PixelTree:
-        """The pixels that rows go from."""
-        npix = self.goes.pixels(_WENT_ORDER)
+        """The pixels that rows go from, or change in."""
+        npix = np.union1d(self.goes.pixels(_WENT_ORDER), self.closes.pixels(_WENT_ORDER))
         return PixelTree(np.full(len(npix), _WENT_ORDER), npix)
 
     def rows_superseded(self, earlier: Increment | None) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.metadata import CatalogMetadata, Increment, KeyChanges, RecordFile
 from hipslake.catalog.metadata.key_records import described_run
+from hipslake.catalog.records.record_intervals import settle_intervals, starts_of
 from hipslake.catalog.records.record_lookup import lookup
 from hipslake.catalog.records.record_rows import DELETE_COLUMN, key_of, records_schema
 from hipslake.catalog.records.run_files import read_span, run_folder, write_run_files
@@ -34,17 +35,19 @@ from hipslake.steps.append.state import Attempt
 from hipslake.steps.ingest.night_records import NightRecords
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import write_rows
-from hipslake.steps.row_lists import RowList
+from hipslake.steps.row_lists import EndList, RowList
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 _LISTS = ("goes", "beaten", "late", "returns")
+_ENDS = ("closes", "closed")  # with intervals of validity
 _COUNTS = ("inserted", "updated", "deleted", "outdated", "missing_deletes")
 _RESULT = pa.schema(
-    [(name, pa.int64()) for name in ("range", *_LISTS, *_COUNTS)]
+    [(name, pa.int64()) for name in ("range", *_LISTS, *_ENDS, *_COUNTS)]
     + [("files", pa.string()), ("missing", pa.string())]
 )
+_List = TypeVar("_List", bound=RowList)
 _EXAMPLES = 3
 _FIRST = datetime.min.replace(tzinfo=UTC)
 
@@ -83,6 +86,7 @@ def settle_night(
         records=schema_text(records),
         ranks=_ranks(named),
         nights={ordinal: f"night {key}" for ordinal, key in named.items()},
+        starts=None if spec.validity is None else starts_of(named),
     )
     with engine.progress("settle"):
         found = engine.run(task, tasks=len(night.ranges.records), result=_RESULT).sort_by("range")
@@ -97,21 +101,20 @@ def settle_night(
         RecordFile.model_validate(each) for text in found["files"].to_pylist() for each in json.loads(text)
     ]
     made = described_run(run.catalog, attempt.write_id, "records", files, [attempt.ordinal])
-    lists = {
-        name: RowList(
-            folder=run.folder.uri,
-            paths=tuple(
-                _path(attempt.write_id, name, number)
-                for number, count in zip(found["range"].to_pylist(), found[name].to_pylist(), strict=True)
-                if count
-            ),
-            count=pc.sum(found[name]).as_py() or 0,
-        )
-        for name in _LISTS
-    }
+
+    def listed(kind: type[_List], name: str) -> _List:
+        counts = zip(found["range"].to_pylist(), found[name].to_pylist(), strict=True)
+        paths = tuple(_path(attempt.write_id, name, number) for number, count in counts if count)
+        return kind(folder=run.folder.uri, paths=paths, count=pc.sum(found[name]).as_py() or 0)
+
     changes = KeyChanges(run=made, deletes=run.counted.delete_records, **sums)
     stored = base.key_records.superseded if base is not None and base.key_records is not None else ()
-    settled = SettledNight(**lists, changes=changes, stored=stored)
+    settled = SettledNight(
+        **{name: listed(RowList, name) for name in _LISTS},
+        **{name: listed(EndList, name) for name in _ENDS},
+        changes=changes,
+        stored=stored,
+    )
     settled.store(run.folder, attempt.write_id)
     return settled
 
@@ -141,6 +144,8 @@ class SettleTask:
         The rank of each increment's interval by its start.
     nights : dict of int to str
         What increments are called in messages.
+    starts : dict of int to datetime, or None
+        With intervals of validity: the start of each increment's.
     """
 
     run_uri: str
@@ -150,6 +155,7 @@ class SettleTask:
     records: str
     ranks: Mapping[int, int]
     nights: Mapping[int, str]
+    starts: Mapping[int, datetime] | None
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Settle a range; leave the lists of its rows, and the files of its records."""
@@ -168,13 +174,18 @@ class SettleTask:
                 ]
             standing = lookup(at.catalog, at.base.key_records.runs, schema, pa.concat_tables(keys))
         settled = settle(standing, night, ordinal=self.ordinal, ranks=self.ranks, nights=self.nights)
-        for name in _LISTS:
-            rows = getattr(settled, name)
+        lists = {name: getattr(settled, name) for name in _LISTS}
+        if self.starts is not None:
+            stays = settle_intervals(
+                standing, night, ordinal=self.ordinal, ranks=self.ranks, starts=self.starts
+            )
+            lists = stays._asdict()
+        for name, rows in lists.items():
             if rows.num_rows:
                 write_rows(at.records.folder, _path(self.write_id, name, number), rows)
         folder = run_folder(self.write_id, "records")
         files = write_run_files(at.catalog, folder, number, night, by)
-        row = {name: getattr(settled, name).num_rows for name in _LISTS}
+        row = {name: lists[name].num_rows if name in lists else 0 for name in (*_LISTS, *_ENDS)}
         row |= {name: getattr(settled, name) for name in _COUNTS}
         missing = ""
         if settled.missing_deletes:

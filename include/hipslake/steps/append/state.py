@@ -70,9 +70,10 @@ class AppendState(WriteState):
         return Storage.at(self.run.run_uri)
 
     def may_lose(self, start: int, stop: int) -> bool:
-        """Whether a stretch of the curve may hold rows that are to be taken out; or that get their `_row`."""
+        """Whether a stretch of the curve may hold rows that are taken out, or change, or get their `_row`."""
         if self.settled is not None:
-            return len(self.settled.goes.within(start, stop).row) > 0
+            lists = (self.settled.goes, self.settled.closes)
+            return any(len(each.within(start, stop).row) for each in lists)
         return bool(
             np.searchsorted(self.coverage.stop, start, side="right")
             < np.searchsorted(self.coverage.start, stop, side="left")

@@ -23,12 +23,19 @@ from hipslake.sphere.pixels import Pixel
 from hipslake.steps.append.returning_rows import LateRows, returning_parts, returning_rows
 from hipslake.steps.append.set_aside import store_beaten
 from hipslake.steps.append.state import AppendState, load_append_state
+from hipslake.steps.append.valid_rows import ValidRows
 from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
-    [("group", pa.string()), ("change", pa.string()), ("taken_out", pa.int64()), *PARTITION_SCHEMA]
+    [
+        ("group", pa.string()),
+        ("change", pa.string()),
+        ("taken_out", pa.int64()),
+        ("closed", pa.int64()),
+        *PARTITION_SCHEMA,
+    ]
 )
 
 
@@ -67,7 +74,11 @@ class AppendTask:
         """Send each reduce task its new rows; the last map task sends it none, but says that it has work."""
         state, runs = self.state, self._runs
         if number < len(runs):
-            chosen = None if state.settled is None else LateRows(state, state.settled.late, number).left_out
+            chosen = None
+            if state.settled is not None and state.spec.validity is None:
+                chosen = LateRows(state, state.settled.late, number).left_out
+            elif state.settled is not None:
+                chosen = ValidRows(state, state.settled.closed).with_intervals
             yield from route_splits(state, *runs[number], chosen)
             return
         if number < len(runs) + returning_parts(state):
@@ -91,7 +102,7 @@ class AppendTask:
                 self.merged.add(int(plan.rows[place]))
         merge.store_beaten(target)
         yield pa.RecordBatch.from_pylist(
-            [{**file, "change": merge.change_of(file), "taken_out": 0} for file in writer.files]
+            [{**file, "change": merge.change_of(file), "taken_out": 0, "closed": 0} for file in writer.files]
             + merge.removed,
             schema=RESULT_SCHEMA,
         )
@@ -164,37 +175,52 @@ class _Merge:
 
     def _rewrite(self, pixel: Pixel, leaf: int, new: list[pa.RecordBatch]) -> None:
         """Write what a pixel, a leaf or a part of one, holds from now on."""
-        before, after, taken_out = self._old_rows(pixel, leaf)
+        before, after, taken_out, closed = self._old_rows(pixel, leaf)
         whole = self._standing.tree[leaf] == pixel and self._numbers is None
-        if whole and not taken_out and not any(batch.num_rows for batch in new):
+        if whole and not (taken_out or closed) and not any(batch.num_rows for batch in new):
             return  # it stays as it is
         files = self._standing.files(leaf).to_pylist()
         for file in files:
-            self.removed.append({**file, "group": self._plan.group, "change": REMOVED, "taken_out": 0})
-        self.removed[-1]["taken_out"] = taken_out
+            told = {"group": self._plan.group, "change": REMOVED, "taken_out": 0, "closed": 0}
+            self.removed.append({**file, **told})
+        self.removed[-1] |= {"taken_out": taken_out, "closed": closed}
         rows = [*before, *new, *after]
         self._writer.write(pixel, _along_curve(rows) if self._returning else rows)
 
-    def _old_rows(self, pixel: Pixel, leaf: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch], int]:
-        """The rows that stay: those of lower ordinals, those of higher ones, and how many do not.
+    def _old_rows(
+        self, pixel: Pixel, leaf: int
+    ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch], int, int]:
+        """The rows that stay, of lower ordinals and of higher ones; how many do not, and how many change.
 
         Equal positions stand in the order of `_row`: so the new rows belong between the two.
         """
         before: list[pa.RecordBatch] = []
         after: list[pa.RecordBatch] = []
-        taken_out = 0
+        taken_out = closed = 0
         ordinal = self._state.attempt.ordinal
         for rows in self._standing_rows(pixel, leaf):
             ordinals = _ordinals(rows)
             goes = self._going(rows, ordinals)
             taken_out += int(goes.sum())
+            rows, changed = self._with_ends(rows)
+            closed += changed
             for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
                 kept &= ~goes
                 if kept.all():
                     side.append(rows)
                 elif kept.any():
                     side.append(rows.filter(pa.array(kept)))
-        return before, after, taken_out
+        return before, after, taken_out, closed
+
+    def _with_ends(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """Rows of a leaf with the ends of their intervals from now on, and how many have another one."""
+        settled, validity = self._state.settled, self._state.spec.validity
+        if settled is None or validity is None or not settled.closes.count:
+            return rows, 0
+        at = rows.schema.get_field_index(validity.end)
+        number = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy()
+        ends, count = settled.closes.with_ends(number, rows.column(at))
+        return (rows.set_column(at, rows.schema.field(at), ends) if count else rows), count
 
     def _going(self, rows: pa.RecordBatch, ordinals: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which rows of a leaf are taken out; those that may return are kept beside."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -10,12 +11,14 @@ import pyarrow as pa
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
+from hipslake.catalog.validity import begins_of, validity_fields, with_interval
 from hipslake.sources import Source, SourceFile, Split
 from hipslake.specs.catalog_spec import CatalogSpec, ParquetSpec
 from hipslake.steps.ingest.request import RowBytes
 
 SAMPLE_ROWS = 16_384
 _SAMPLE_BYTES = 64 << 20
+_SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # in place of the start of the night
 
 
 def sampled_row_bytes(
@@ -67,6 +70,9 @@ def row_bytes(rows: pa.RecordBatch, schema: pa.Schema, spec: CatalogSpec) -> dic
         return {}
     schemas = check_columns(spec, schema)
     placed = place(rows, spec.position)
+    if fields := validity_fields(spec, schema):
+        begins = begins_of(rows, fields[0], spec.order_by, _SOME_TIME)
+        rows = with_interval(rows, fields, begins, begins)
     _, groups = in_curve_order(rows, placed, position=spec.position, schemas=schemas, row_start=0)
     return {group: weight_of(batch, spec.parquet) for group, batch in groups.items()}
 

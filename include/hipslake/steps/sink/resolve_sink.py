@@ -13,9 +13,12 @@ from datetime import datetime
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import select
+from hipslake.catalog.validity import validity_of
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__
+from hipslake.predicates.predicate_tree import And, IsNull, Predicate
 from hipslake.specs.environment import expand
 from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
@@ -94,7 +97,8 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
                     f"{spec.name}: source: {catalog.name} is a catalog of others, opened where it lies, "
                     "which has no versions to tell changes between; adopt it, or write 'rows: all'"
                 )
-            select(catalog.metadata, columns, spec.source.filters)  # tells what is wrong with them
+            wanted = select(catalog.metadata, columns, spec.source.filters)  # tells what is wrong with them
+            _check_key(spec, catalog.metadata, wanted.filter)
             check_rows(schema_of_catalog(catalog.metadata, columns), columns, spec)
             orders = orders_of_catalog(frozen, catalog, table)
     storage = request.folder.storage
@@ -150,6 +154,22 @@ def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: TableSt
         library_version=frozen.library_version,
         total_bytes=size,
         why_none="" if wanted else _why_none(frozen, metadata, len(orders)),
+    )
+
+
+def _check_key(spec: TableSpec, metadata: CatalogMetadata, passes: Predicate | None) -> None:
+    """Refuse a key that does not tell the rows of a catalog with intervals of validity apart."""
+    validity = validity_of(metadata)
+    if not spec.follows_changes or validity is None or {validity.begin, ROW_COLUMN} & set(spec.key):
+        return
+    parts = passes.parts if isinstance(passes, And) else (passes,)
+    if IsNull(validity.end) in parts:  # only rows of now come into the table
+        return
+    raise SpecError(
+        f"{spec.name}: key: catalog {metadata.catalog} keeps all rows that a key ever had, and tells them "
+        f"apart by {validity.begin} (`validity` in its spec); write key: "
+        f"[{', '.join([*spec.key, validity.begin])}], or take the rows of now alone by filters: "
+        f"'{validity.end} is null'"
     )
 
 
