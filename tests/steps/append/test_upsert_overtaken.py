@@ -13,7 +13,7 @@ import pytest
 from tests.steps import in_process
 from tests.steps.append.overtaking import Overtake
 from tests.steps.nights import FIRST
-from tests.steps.upserts import TWO_GROUPS, Record, UpsertSurvey, table_of
+from tests.steps.upserts import TWO_GROUPS, Record, UpsertHistory, UpsertSurvey, table_of
 
 
 def night(number: int, keys: range, *, ra: float = 40.0) -> list[Record]:
@@ -33,10 +33,14 @@ def night(number: int, keys: range, *, ra: float = 40.0) -> list[Record]:
     ]
 
 
-@pytest.fixture(params=["rewrite", "add_file"])
+@pytest.fixture(
+    params=[("rewrite", UpsertSurvey), ("add_file", UpsertSurvey), ("add_file", UpsertHistory)],
+    ids=["rewrite", "add_file", "validity"],
+)
 def survey(tmp_path: Path, request: pytest.FixtureRequest) -> UpsertSurvey:
-    survey = UpsertSurvey(
-        tmp_path, threshold="30 rows", more=f"append: {request.param}\nmargin: {{arcsec: 600}}"
+    append, kind = request.param
+    survey: UpsertSurvey = kind(
+        tmp_path, threshold="30 rows", more=f"append: {append}\nmargin: {{arcsec: 600}}"
     )
     survey.upsert(0, night(0, range(100)))
     return survey
@@ -73,9 +77,12 @@ def test_a_rollback_and_the_same_night(survey: UpsertSurvey, overtake: Overtake)
     survey.assert_holds_the_state()
 
 
-@pytest.mark.parametrize("more", ["", f"append: add_file{TWO_GROUPS}"])
-def test_eight_writers_of_the_same_keys(tmp_path: Path, more: str) -> None:
-    survey = UpsertSurvey(tmp_path, threshold="30 rows", more=more)
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [("", UpsertSurvey), (f"append: add_file{TWO_GROUPS}", UpsertSurvey), (TWO_GROUPS, UpsertHistory)],
+)
+def test_eight_writers_of_the_same_keys(tmp_path: Path, more: str, kind: type[UpsertSurvey]) -> None:
+    survey = kind(tmp_path, threshold="30 rows", more=more)
     folders = []
     for number in range(8):
         survey.nights[number] = night(number, range(10 * number, 10 * number + 60))
