@@ -230,6 +230,27 @@ def test_another_interval_than_records_say_is_told(tmp_path: Path, column: str, 
     assert f"rows have other values in '{column}' than their records" in problems[0]
 
 
+@pytest.mark.parametrize(
+    "columns", [["id"], ["mag"], ["id", "mag"], ["valid_to"], ["mag", "valid_to"], ["id", "valid_from"]]
+)
+def test_changes_of_columns_of_any_group(two_groups: UpsertHistory, columns: list[str]) -> None:
+    versions = two_groups.catalog.versions()
+    for since, until in [(one, other) for one in versions for other in versions]:
+        changes = two_groups.catalog.changes(since, until, columns, key=[]).to_arrow()
+        assert changes.column_names[2:] == columns
+        assert_leads(changes, *(rows_of(two_groups.root, each) for each in (since, until)))
+
+
+@pytest.fixture(scope="module")
+def two_groups(tmp_path_factory: pytest.TempPathFactory) -> UpsertHistory:
+    """Three versions of two column groups: rows change, move, go, and come late."""
+    survey = UpsertHistory(tmp_path_factory.mktemp("groups"), threshold="9 rows", more=TWO_GROUPS)
+    survey.upsert(0, [put(key, 10, 0) for key in range(12)])
+    survey.upsert(2, [put(1, 30, 2, ra=200.0), put(2, 30, 2, mag=7.0), delete(3, 30, 2), put(20, 30, 2)])
+    survey.upsert(1, [put(1, 20, 1), put(3, 20, 1, ra=300.0), put(4, 20, 1)])
+    return survey
+
+
 def test_an_index_finds_all_rows_of_a_key(tmp_path: Path) -> None:
     survey = UpsertHistory(tmp_path, threshold="9 rows", more="index: [id]")
     survey.upsert(0, [put(key, 1, 0, ra=9.0 * key) for key in range(30)])
