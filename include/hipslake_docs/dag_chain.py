@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-_HAND = ("rollback", "margin", "index", "build")
+_HAND = ("delete", "rollback", "margin", "index", "build")
 """Pipelines that somebody starts by hand on what is published already: in the table, not in the picture."""
 
 

@@ -23,6 +23,7 @@ _SKIPPED = {
     "resolve": "what it is made of is not there yet",
     "build": "there was nothing to do",
     "compact": "there was nothing to compact",
+    "delete": "no row was left to delete",
     "margin": "these margins are there already",
 }
 """What it means that a task was skipped by itself, by its id; others are skipped for the sake of these."""

@@ -129,6 +129,7 @@ def test_nothing_is_written_into_a_catalog_of_others(ours: Published, tmp_path: 
     for refused in (
         lambda: catalog.build_margin(5.0),
         lambda: catalog.rollback(1),
+        lambda: catalog.delete(region="cone 50 10 5deg", force=True),
         lambda: catalog.vacuum(keep_versions=1, keep_days=0),
         lambda: catalog.repair(),
         lambda: catalog.metadata.to_json(),

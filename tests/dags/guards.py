@@ -19,6 +19,8 @@ from hipslake.specs.export_formats import ExportFormat
 from hipslake.specs.threshold import Threshold
 from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.cube.request import CubeQueryRequest
+from hipslake.steps.delete.deletion_choice import key_table
+from hipslake.steps.delete.run import keys_in
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.export.request import ExportRequest
 from hipslake.steps.hips.request import HipsRequest
@@ -64,6 +66,17 @@ def harmless_region(value: str, warehouse: Path) -> None:
         ) as told:  # names a file that the worker may read: its content stays there
             region_of(f"moc {value}")
         assert "root:" not in str(told.value)
+    raise SpecError("refused in all forms")
+
+
+def harmless_keys_file(value: str, warehouse: Path) -> None:
+    """It may name a file that the worker may read: what is in it stays there."""
+    if "://" in value:
+        Storage.of_file(value)
+        return
+    with pytest.raises(HipslakeError) as told:
+        key_table(keys_in(value), pa.schema([("id", pa.int64())]))
+    assert "root:" not in str(told.value)
     raise SpecError("refused in all forms")
 
 
@@ -125,6 +138,10 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_export", "filters"): _filter,
     ("catalog_export", "output"): harmless_output,
     ("catalog_export", "format"): lambda value, warehouse: ExportFormat.of("x", value) and None,
+    ("catalog_delete", "keys"): lambda value, warehouse: None,  # only compared with values of a column
+    ("catalog_delete", "keys_file"): harmless_keys_file,
+    ("catalog_delete", "filters"): _filter,
+    ("catalog_delete", "region"): harmless_region,
     ("catalog_hips", "order_by"): harmless_names,
     ("catalog_hips", "columns"): harmless_names,
     ("catalog_hips", "filters"): _filter,

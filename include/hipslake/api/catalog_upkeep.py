@@ -1,9 +1,9 @@
-"""Maintenance of a published catalog: verification, repair, margins, rollback, vacuum."""
+"""Maintenance of a published catalog: verification, repair, margins, deletes, rollback, vacuum."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import NotWritableError, SpecError
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
     from hipslake.catalog.metadata.version import CatalogMetadata
     from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome
+    from hipslake.sphere.regions import Region
     from hipslake.steps.upkeep.repair import RepairOutcome
 
 
@@ -112,6 +113,73 @@ class CatalogUpkeep(CatalogReader):
         metadata = add_margins(self.storage, distances, ThisProcess())
         if metadata is None:
             return self.open(self.storage.root)
+        point_at_newest(self.storage)
+        return self._shown(metadata)
+
+    def delete(
+        self,
+        keys: Any = None,
+        filters: Any = None,
+        region: Region | str | None = None,
+        *,
+        column: str | None = None,
+        max_fraction: float = 0.01,
+        force: bool = False,
+    ) -> Self:
+        """Delete rows of the newest version of a catalog that nights come to, by a commit of its own.
+
+        Exactly one of `keys`, `filters` and `region` is given. Only leaves that hold such rows are opened.
+        Older versions keep the rows until they are vacuumed. In mode upsert a deleted key stays without a row
+        until a night brings a later record of it; in mode append a night that is run again brings its rows
+        anew.
+
+        Parameters
+        ----------
+        keys : sequence, array, table, data frame or mapping, optional
+            Values of the column of the spec's `key`, or of `column`; those that no row has are passed over.
+            Of a key of several columns a table, a data frame, a mapping of columns, or a list of tuples.
+        filters : str or list or pyarrow.compute.Expression, optional
+            As for `read`.
+        region : Region or str, optional
+            As for `read`; the cut is exact.
+        column : str, optional
+            Mode append: the indexed column that keys are of; not needed if only one column has an index.
+        max_fraction : float
+            The largest part of the rows that may go, from 0 to 1.
+        force : bool
+            Let any number of rows go.
+
+        Returns
+        -------
+        Catalog
+            The new version; the newest one, if there was nothing to delete.
+
+        Raises
+        ------
+        SpecError
+            More than `max_fraction` of the rows would go, rows are not chosen in exactly one way, or the
+            catalog is not of mode append or upsert. Nothing is changed then, nor by the other errors.
+        SchemaMismatchError, FilterError, RegionError
+            As for `read`; or keys are not of the type of their column.
+        InputError
+            A key is null.
+        IndexMissingError
+            Mode append: the column of the keys has no index.
+        ConflictError
+            Others kept committing first.
+        """
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.steps.delete.deleting import delete_rows
+        from hipslake.steps.delete.deletion_choice import DeletionChoice
+        from hipslake.steps.upkeep.pointers import point_at_newest
+
+        self._refuse_foreign("changed")
+        choice = DeletionChoice(keys, filters, region, column)
+        metadata, outcome = delete_rows(
+            self.storage, choice, ThisProcess(), max_fraction=max_fraction, force=force
+        )
+        if outcome.version is None:
+            return type(self)(self.storage, metadata)
         point_at_newest(self.storage)
         return self._shown(metadata)
 

@@ -95,7 +95,7 @@ def _at(counted: PointMap, order: int) -> PointMap:
 def _counted(catalog: CatalogReader) -> PointMap:
     """Rows per pixel, of the coarsest order at which an increment was counted; at most 8."""
     metadata, storage = catalog.metadata, catalog.storage
-    if metadata.key_records is not None:  # increments do not tell which of their rows stand
+    if metadata.rows_move:  # increments do not tell which of their rows stand
         with vacuum_told(storage, catalog.version):
             found = sky_map(storage, metadata)
             if found is None:

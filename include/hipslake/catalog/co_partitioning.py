@@ -129,7 +129,7 @@ def _placing(metadata: CatalogMetadata, column: str) -> PlacingObjects:
         catalog=metadata.catalog,
         column=column,
         writes=metadata.increment_writes,
-        moves=True if metadata.key_records is not None else None,
+        moves=True if metadata.rows_move else None,
     )
     return mark.objects or own
 

@@ -62,6 +62,7 @@ class VersionKind(StrEnum):
     FIRST = "first"  # nothing was there before
     REPLACED = "replaced"  # the whole was built anew
     APPENDED = "appended"  # increments came, or took the place of earlier ones
+    DELETED = "deleted"  # rows were taken out on request
     REWRITTEN = "rewritten"  # the same rows, filed otherwise: compacted, or with other margins or indices
     CONTINUED = "continued"  # a join that kept of an earlier version what could not have changed
     ROLLED_BACK = "rolled back"
@@ -185,6 +186,8 @@ def _kind(metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionK
         return VersionKind.REWRITTEN
     if metadata.base_version is not None:
         return VersionKind.CONTINUED
+    if before < after and after - before <= set(metadata.deletion_writes):
+        return VersionKind.DELETED
     if before & after or any(increment.key is not None for increment in metadata.increments):
         return VersionKind.APPENDED
     return VersionKind.REPLACED

@@ -69,8 +69,7 @@ def _of_the_view(storage: Storage, metadata: CatalogMetadata) -> PointMap | None
 
 
 def _of_increments(storage: Storage, metadata: CatalogMetadata) -> PointMap | None:
-    keyed = metadata.key_records is not None  # increments do not tell which of their rows stand
-    if keyed or len(metadata.increment_writes) > MOST_COVERAGES:
+    if metadata.rows_move or len(metadata.increment_writes) > MOST_COVERAGES:
         return None
     maps = []
     try:

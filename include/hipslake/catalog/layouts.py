@@ -233,6 +233,11 @@ def margin_work(write_id: str) -> str:
     return f"{write_id}/_margins"
 
 
+def delete_work(write_id: str) -> str:
+    """The folder of what the tasks of a delete know; gone when they are done."""
+    return f"{write_id}/_delete"
+
+
 def rejects_root(write_id: str) -> str:
     """The folder of the rows that were quarantined."""
     return f"{write_id}/_rejects"

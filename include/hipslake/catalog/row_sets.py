@@ -15,7 +15,7 @@ from hipslake.joins.key_codes import mixed_bits
 from hipslake.specs.base import Frozen
 
 ORDINAL_SHIFT = 40
-_NUMBER_MASK = (1 << ORDINAL_SHIFT) - 1
+NUMBER_MASK = (1 << ORDINAL_SHIFT) - 1
 _WORD = 1 << 64
 
 
@@ -80,7 +80,7 @@ class RowNumbering:
         """The places of rows; -1 where no increment has such a row."""
         if not len(self._ordinals):
             return np.full(len(rows), -1)
-        ordinals, numbers = rows >> ORDINAL_SHIFT, rows & _NUMBER_MASK
+        ordinals, numbers = rows >> ORDINAL_SHIFT, rows & NUMBER_MASK
         at = np.minimum(np.searchsorted(self._ordinals, ordinals), len(self._ordinals) - 1)
         known = (self._ordinals[at] == ordinals) & (numbers < self._sizes[at])
         return np.where(known, self._starts[at] + numbers, -1)
@@ -100,4 +100,4 @@ def row_text(row: int) -> str:
     >>> row_text((2 << 40) | 17)
     'row 17 of increment 2'
     """
-    return f"row {row & _NUMBER_MASK} of increment {row >> ORDINAL_SHIFT}"
+    return f"row {row & NUMBER_MASK} of increment {row >> ORDINAL_SHIFT}"

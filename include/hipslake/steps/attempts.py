@@ -10,6 +10,7 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.adopt.request import ATTEMPTS as ADOPTIONS
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.compact.request import COMPACTIONS
+from hipslake.steps.delete.request import DELETIONS
 from hipslake.steps.margin.request import MARGINS
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage.folder import Storage
@@ -37,7 +38,7 @@ def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState)
     ----------
     folder : RunFolder
     place : str
-        `ATTEMPTS`, `COMPACTIONS`, `MARGINS` or `ADOPTIONS`.
+        `ATTEMPTS`, `COMPACTIONS`, `MARGINS`, `ADOPTIONS` or `DELETIONS`.
     write_id : str
         Of the attempt.
     now : FrozenState
@@ -60,7 +61,7 @@ def has_committed(folder: RunFolder, catalog: Storage) -> bool:
     log = VersionLog(catalog)
     tried = [
         write_id
-        for place in (ATTEMPTS, COMPACTIONS, MARGINS, ADOPTIONS)
+        for place in (ATTEMPTS, COMPACTIONS, MARGINS, ADOPTIONS, DELETIONS)
         for write_id in _write_ids(folder, place)
     ]
     return any(log.find(write_id) is not None for write_id in tried)

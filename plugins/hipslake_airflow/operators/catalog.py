@@ -290,6 +290,24 @@ class RepairCatalogOperator(FirstStepOperator):
         return {"catalog": self.catalog, "dry_run": bool(context["params"]["dry_run"])}
 
 
+class DeleteRowsOperator(PublishingOperator, StepOperator):
+    """Delete rows of the newest version, and emit the catalog's asset event; skipped where there are none.
+
+    Reads the params `keys`, `keys_file`, `filters`, `region`, `max_fraction` and `force`.
+    """
+
+    step = "delete"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        params = context["params"]
+        chosen = {name: params.get(name) or None for name in ("keys", "keys_file", "filters", "region")}
+        limits = {"max_fraction": float(params["max_fraction"]), "force": bool(params["force"])}
+        return {**chosen, **limits}
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.version is not None else "No row is left to delete."
+
+
 class RollbackCatalogOperator(PublishingOperator, StepOperator):
     """Publish the content of an older version as the newest one, and emit the catalog's asset event.
 

@@ -9,13 +9,21 @@ from hipslake.specs.margin_spec import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
 
 from hipslake_airflow.params.fields import (
+    LONGEST_URI,
     force_field,
     switch_field,
+    text_field,
     threshold_field,
     wait_field,
     window_fields,
 )
 from hipslake_airflow.params.versions import proposed_versions, version_param
+
+MAX_FRACTION = 0.01  # of the rows of a catalog, that a delete takes out unless its form says otherwise
+_MOST_KEYS = 100_000
+_LONGEST_KEY = 1000  # letters
+_LONGEST_FILTERS = 10_000
+_LONGEST_REGION = 100_000
 
 
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
@@ -68,6 +76,45 @@ def compact_params(spec: CatalogSpec) -> dict[str, Param]:
             title="Files of a leaf",
             description="Leaves with at least as many files are compacted; 2: all that have several.",
         )
+    }
+
+
+def delete_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a delete; one of the ways to choose rows has to be given."""
+    of = f"column {spec.key[0]}" if len(spec.key) == 1 else "the indexed column"
+    several = f"Columns: {', '.join(spec.key)}. " if spec.key else ""
+    return {
+        "keys": Param(
+            None,
+            type=["null", "array"],
+            items={"type": ["string", "integer"], "maxLength": _LONGEST_KEY},
+            maxItems=_MOST_KEYS,
+            title="Keys",
+            description=f"Rows with these values of {of}, one per line. For several columns give a file.",
+        ),
+        "keys_file": Param(
+            None,
+            type=["null", "string"],
+            minLength=1,
+            maxLength=LONGEST_URI,
+            title="File of keys",
+            description=f"Path or URI of a Parquet or CSV file with the keys of rows. {several}",
+        ),
+        "filters": text_field(
+            "Filters", "Rows for which this is true: night = 20261121 and flags > 0.", _LONGEST_FILTERS
+        ),
+        "region": text_field(
+            "Region", "Rows that lie in it: cone 56.75 24.12 3deg, box ra 350..10 dec -5..5.", _LONGEST_REGION
+        ),
+        "max_fraction": Param(
+            MAX_FRACTION,
+            type="number",
+            minimum=0,
+            maximum=1,
+            title="Largest part",
+            description="If more than this part of all rows would go, nothing is deleted, and the run fails.",
+        ),
+        "force": switch_field("Force", "Delete the rows, however many they are."),
     }
 
 

@@ -13,6 +13,7 @@ KEEP_CATALOG = (
     "catalog_compact",
     "catalog_margin",
     "catalog_index",
+    "catalog_delete",
     "catalog_rollback",
     "catalog_vacuum",
     "catalog_verify",

@@ -66,7 +66,7 @@ def objects_of(storage: Storage, placing: PlacingObjects) -> tuple[Storage, Cata
         with suppress(VersionNotFoundError):
             metadata = CatalogMetadata.from_json(versions.read(number))
             writes, theirs = set(placing.writes), set(metadata.increment_writes)
-            if writes == theirs or (writes <= theirs and not placing.moves):
+            if writes == theirs or (writes <= theirs and not placing.moves and not metadata.rows_move):
                 return root, metadata
     return None
 

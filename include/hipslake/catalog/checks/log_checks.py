@@ -252,12 +252,15 @@ def _claims(storage: Storage, found: WholeLog) -> Iterator[Problem]:
         if not right:
             yield _repairable(path, "is no claim of that ordinal")
     numbered = (metadata for metadata in found.kept.values() if metadata.spec.get("mode") in _NUMBERED)
-    known = (each for metadata in numbered for each in readable_increments(metadata, storage))
-    ordinals = {each.ordinal for each in known if each.key is not None}
+    ordinals: set[int] = set()
+    for metadata in numbered:
+        known = readable_increments(metadata, storage)
+        ordinals |= {each.ordinal for each in known if each.key is not None}
+        ordinals |= {each.ordinal for each in metadata.deletions or ()}
     for ordinal in sorted(ordinals):
         path = f"{ORDINALS}/{ordinal:08d}.json"
         if path not in names:
-            yield _repairable(path, "is missing, though an increment has that ordinal")
+            yield _repairable(path, "is missing, though an increment or a deletion has that ordinal")
 
 
 def readable_increments(metadata: CatalogMetadata, storage: Storage) -> tuple[Increment, ...]:

@@ -117,8 +117,9 @@ def total_problems(
         yield _total(f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}")
     rows = sum(increment.rows for increment in increments)
     beaten = metadata.key_records.rows_superseded if metadata.key_records is not None else 0
-    if rows - beaten != metadata.total_rows:
+    if rows - beaten - metadata.rows_deleted != metadata.total_rows:
         less = f", {beaten} of them superseded" if beaten else ""
+        less += f", {metadata.rows_deleted} of them deleted" if metadata.rows_deleted else ""
         yield _total(f"the increments have {rows} rows{less}, the catalog says {metadata.total_rows}")
     if (earlier := metadata.earlier) is not None:
         set_aside = increments[: len(earlier.writes)]
@@ -136,6 +137,7 @@ def total_problems(
             if said != found:
                 message = f"metadata.json says {said} {name} of the earlier increments, which have {found}"
                 yield _total(message, earlier.path)
+    yield from _deletion_problems(metadata, increments)
     for increment in increments:
         if increment.sources.rows != increment.rows + increment.left_out:
             superseded = f", {increment.superseded} superseded" if increment.superseded else ""
@@ -158,6 +160,22 @@ def total_problems(
         found, said = (getattr(each, f"rows_{what}") for each in (expected, metadata))
         if found != said:
             yield _total(f"the run {what} {found} rows, the catalog says {said}")
+
+
+def _deletion_problems(metadata: CatalogMetadata, increments: Sequence[Increment]) -> Iterator[Problem]:
+    """Whether deletions are of increments that there are, and take no more rows out than these have."""
+    rows = {each.ordinal: each.rows for each in increments}
+    keyed = metadata.key_records is not None
+    for deletion in metadata.deletions or ():
+        if keyed is not (deletion.rows_of is None):
+            yield _total(f"deletion {deletion.ordinal} is not one of a catalog in its mode")
+        if deletion.ordinal in rows:
+            yield _total(f"deletion {deletion.ordinal} has the ordinal of an increment")
+        for ordinal in sorted((deletion.rows_of or {}).keys() - rows.keys()):
+            yield _total(f"deletion {deletion.ordinal} is of increment {ordinal}, which there is not")
+    for ordinal, count in rows.items():
+        if (gone := metadata.rows_deleted_of(ordinal)) > count:
+            yield _total(f"{gone} rows of increment {ordinal} are deleted, which has {count}")
 
 
 def _total(message: str, path: str = "") -> Problem:

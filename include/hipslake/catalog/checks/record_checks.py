@@ -121,6 +121,8 @@ class WinnersTask:
         Of the increments, by the starts of their intervals.
     starts : mapping of int to datetime, or None
         With intervals of validity: the starts themselves.
+    deletions : frozenset of int
+        The ordinals whose records are those of deletions.
     """
 
     storage: Storage
@@ -129,6 +131,7 @@ class WinnersTask:
     ranges: KeyRanges
     ranks: Mapping[int, int]
     starts: Mapping[int, datetime] | None
+    deletions: frozenset[int]
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Give sums of the hashes of rows that live: for each column of the key, order and interval."""
@@ -143,7 +146,7 @@ class WinnersTask:
         records = pa.concat_tables([self.schema.empty_table(), *spans])
         if self.starts is not None:
             return with_intervals(records, self.ranks, self.starts), self.schema.empty_table()
-        won = winning(records, self.ranks)[ROW_COLUMN].to_numpy()
+        won = winning(records, self.ranks, self.deletions)[ROW_COLUMN].to_numpy()
         puts = ~records[DELETE_COLUMN].to_numpy()
         is_won = np.isin(records[ROW_COLUMN].to_numpy(), won)
         return records.filter(pa.array(puts & is_won)), records.filter(pa.array(puts & ~is_won))
@@ -161,7 +164,7 @@ def _against_rows(
     keys = {each.ordinal: each.key for each in increments}
     ranks, starts = ranks_by_start(keys), starts_of(keys) if records.validity is not None else None
     ranges = ranges_of_runs(storage, records.runs, key_of(schema), FILE_ROWS)
-    task = WinnersTask(storage, records.runs, schema, ranges, ranks, starts)
+    task = WinnersTask(storage, records.runs, schema, ranges, ranks, starts, metadata.tombstones)
     with engine.progress("key records"):
         sums = engine.run(task, tasks=len(ranges), result=SUMS)
     held = tuple(held_columns(storage, metadata, schema))

@@ -71,6 +71,7 @@ def record_list_problems(metadata: CatalogMetadata, increments: Sequence[Increme
     for run in records.runs:
         counted.update(run.counting.tolist())
     brought = {ordinal for ordinal, each in changes.items() if each.changes and each.changes.run.rows}
+    brought |= metadata.tombstones
     for ordinal in sorted(brought - counted.keys()):
         yield _wrong(f"the records of increment {ordinal} are in no run")
     for ordinal in sorted(counted.keys() - brought):

@@ -12,6 +12,7 @@ from hipslake.catalog.metadata.column_roles import (
     PlacingObjects,
     Position,
 )
+from hipslake.catalog.metadata.deletions import Deletion
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment, Rejects, SourceEntry, Sources
 from hipslake.catalog.metadata.key_records import KeyChanges, KeyRecords, RecordFile, RecordRun
 from hipslake.catalog.metadata.leaf_groups import Column, GroupMetadata, Margin, Partition
@@ -23,6 +24,7 @@ __all__ = [
     "CatalogMetadata",
     "CoPartitioned",
     "Column",
+    "Deletion",
     "EarlierIncrements",
     "GroupMetadata",
     "Increment",

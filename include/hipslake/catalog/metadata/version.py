@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from hipslake.catalog.layouts import HATS, LayoutPaths, layout_paths
 from hipslake.catalog.metadata.adopted import Adopted
 from hipslake.catalog.metadata.column_roles import Association, CoPartitioned, Index, Position
+from hipslake.catalog.metadata.deletions import Deletion
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment
 from hipslake.catalog.metadata.key_records import KeyRecords
 from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
@@ -77,6 +78,9 @@ class CatalogMetadata(Frozen):
     indices: tuple[Index, ...] = ()
     key_records: KeyRecords | None = Field(
         default=None, description="of a catalog in mode upsert: which night brought which key"
+    )
+    deletions: tuple[Deletion, ...] | None = Field(
+        default=None, min_length=1, description="rows that were taken out on request, oldest first"
     )
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
     rows_near_borders: int | None = Field(
@@ -185,9 +189,44 @@ class CatalogMetadata(Frozen):
 
     @property
     def increment_writes(self) -> tuple[str, ...]:
-        """The write of every increment: who has the same ones has the same rows, however they are filed."""
+        """The write of every increment and of every deletion.
+
+        Who has the same ones has the same rows, however they are filed.
+        """
         earlier = self.earlier.writes if self.earlier else ()
-        return tuple(sorted([*earlier, *(increment.write_id for increment in self.increments)]))
+        own = (increment.write_id for increment in self.increments)
+        return tuple(sorted([*earlier, *own, *self.deletion_writes]))
+
+    @property
+    def deletion_writes(self) -> tuple[str, ...]:
+        """The write of every deletion."""
+        return tuple(deletion.write_id for deletion in self.deletions or ())
+
+    @property
+    def rows_move(self) -> bool:
+        """Whether rows may go and come again elsewhere, so that increments do not tell where rows stand."""
+        return self.key_records is not None or self.deletions is not None
+
+    @property
+    def tombstones(self) -> frozenset[int]:
+        """Mode upsert: the ordinals whose records are those of deletions."""
+        if self.key_records is None:
+            return frozenset()
+        return frozenset(deletion.ordinal for deletion in self.deletions or ())
+
+    @property
+    def rows_deleted(self) -> int:
+        """Mode append: rows of all increments that deletions took out."""
+        return sum(deletion.rows_gone for deletion in self.deletions or ())
+
+    def rows_deleted_of(self, ordinal: int) -> int:
+        """Mode append: rows of an increment that deletions took out."""
+        return sum((deletion.rows_of or {}).get(ordinal, 0) for deletion in self.deletions or ())
+
+    def deletions_after(self, ordinal: int) -> tuple[Deletion, ...] | None:
+        """The deletions that count once an increment of an ordinal has come, or taken another's place."""
+        found = (deletion.without(ordinal) for deletion in self.deletions or ())
+        return tuple(each for each in found if each is not None) or None
 
     def index_of(self, column: str) -> Index | None:
         """The index of a column, or None."""
@@ -245,8 +284,8 @@ class CatalogMetadata(Frozen):
 
     @property
     def rows_left_out(self) -> int:
-        """Rows of the sources that the catalog does not hold: rejected or superseded, or of deletes."""
-        return self.rows_rejected + self.rows_superseded + self.deletes
+        """Rows of the sources that the catalog lacks: rejected, superseded, deleted, or of deletes."""
+        return self.rows_rejected + self.rows_superseded + self.deletes + self.rows_deleted
 
     @property
     def with_files(self) -> tuple[GroupMetadata | Margin, ...]:
@@ -302,7 +341,7 @@ class CatalogMetadata(Frozen):
             Fields in which it differs.
         """
         now = datetime.now(UTC).replace(microsecond=0)
-        numbers = {"version": self.version + 1, "parent": self.version}
+        numbers = {"version": self.version + 1, "parent": self.version, "restored": None}
         return self.model_copy(update={**numbers, "write_id": write_id, "created": now, **changes})
 
     def to_json(self) -> bytes:

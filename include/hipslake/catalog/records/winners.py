@@ -3,11 +3,14 @@
 Of the records of a key, that with the greatest value of `order_by` wins; without it, that of the night whose
 interval begins last. If it is a put, its row is the row of the key; if it is a delete, the key has none. So
 what a catalog holds depends on the records of its nights alone, in whatever order these came.
+
+The records of a deletion (`hipslake.catalog.metadata.deletions`), called tombstones here, have the order of
+the rows that they take away, or of the nights of these rows, and win at a tie.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.records.key_columns import KeyColumns, value_ranks
 from hipslake.catalog.records.record_rows import DELETE_COLUMN, ORDER_COLUMN, key_of
-from hipslake.catalog.row_sets import ORDINAL_SHIFT, row_text
+from hipslake.catalog.row_sets import NUMBER_MASK, ORDINAL_SHIFT, row_text
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.engine.reordering import in_order
 from hipslake.errors import InputError, VerificationError
@@ -66,6 +69,7 @@ def settle(
     ordinal: int,
     ranks: Mapping[int, int] | None = None,
     nights: Mapping[int, str] | None = None,
+    deletions: Set[int] = frozenset(),
 ) -> Settled:
     """Find what a night does to the rows of its keys, and of those that the run before had that it replaces.
 
@@ -82,6 +86,8 @@ def settle(
         The rank of each increment's interval by its start; needed where there is no `order_by`.
     nights : mapping of int to str, optional
         What increments are called in messages.
+    deletions : set of int
+        The ordinals whose records are tombstones.
 
     Raises
     ------
@@ -97,7 +103,7 @@ def settle(
     row, delete = records[ROW_COLUMN].to_numpy(), records[DELETE_COLUMN].to_numpy()
     fresh = np.arange(len(row)) >= standing.num_rows
     replaced = ~fresh & (row >> ORDINAL_SHIFT == ordinal)
-    order = record_order(records, ranks)
+    order = record_order(records, ranks, deletions)
     along = np.lexsort((row, order, key))
     _check_distinct(records, along[~replaced[along]], key, order, by, nights)
 
@@ -127,14 +133,16 @@ def settle(
     )
 
 
-def winning(records: pa.Table, ranks: Mapping[int, int] | None = None) -> pa.Table:
+def winning(
+    records: pa.Table, ranks: Mapping[int, int] | None = None, deletions: Set[int] = frozenset()
+) -> pa.Table:
     """The records that win, one for each key: puts and deletes.
 
     Parameters
     ----------
     records : pyarrow.Table
         All records of their keys.
-    ranks : mapping of int to int, optional
+    ranks, deletions
         As of `settle`.
 
     Raises
@@ -144,7 +152,7 @@ def winning(records: pa.Table, ranks: Mapping[int, int] | None = None) -> pa.Tab
     """
     by = key_of(records.schema)
     (key,) = by.ranks(records)
-    order = record_order(records, ranks)
+    order = record_order(records, ranks, deletions)
     along = np.lexsort((records[ROW_COLUMN].to_numpy(), order, key))
     try:
         _check_distinct(records, along, key, order, by, None)
@@ -178,18 +186,24 @@ def ranks_by_start(starts: Mapping[int, str | None]) -> dict[int, int]:
     return {ordinal: rank for rank, ordinal in enumerate(sorted(starts, key=start))}
 
 
-def record_order(records: pa.Table, ranks: Mapping[int, int] | None) -> NDArray[np.int64]:
+def record_order(
+    records: pa.Table, ranks: Mapping[int, int] | None, deletions: Set[int] = frozenset()
+) -> NDArray[np.int64]:
     """A number for each record, int64[n]: of those of a key, the greatest wins."""
+    row = records[ROW_COLUMN].to_numpy()
+    ordinal = row >> ORDINAL_SHIFT
+    is_tombstone = np.isin(ordinal, np.array(sorted(deletions), np.int64))
     if ORDER_COLUMN in records.column_names:
-        return value_ranks(records[ORDER_COLUMN])
-    ordinals, of = np.unique(records[ROW_COLUMN].to_numpy() >> ORDINAL_SHIFT, return_inverse=True)
+        return 2 * value_ranks(records[ORDER_COLUMN]) + is_tombstone
+    night = np.where(is_tombstone, row & NUMBER_MASK, ordinal)
+    ordinals, of = np.unique(night, return_inverse=True)
     known = ranks or {}
     if missing := [each for each in ordinals.tolist() if each not in known]:
         raise VerificationError(
             f"there are records of increment {missing[0]}, which the version does not have; Catalog.verify() "
             "tells more"
         )
-    return np.array([known[each] for each in ordinals.tolist()], np.int64)[of]
+    return 2 * np.array([known[each] for each in ordinals.tolist()], np.int64)[of] + is_tombstone
 
 
 def _winners(along: NDArray[np.int64], key: NDArray[np.int64]) -> NDArray[np.int64]:

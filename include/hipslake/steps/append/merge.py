@@ -115,7 +115,8 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
                 else PARTITION_SCHEMA.empty_table()
             )
         store_attempt(storage, attempt, schema, regions, standing, coverage)
-    changes = _changes(run, attempt, earlier, list(regions), settled)
+    stood = earlier.rows - base.rows_deleted_of(earlier.ordinal) if base and earlier else 0
+    changes = _changes(run, attempt, stood, list(regions), settled)
     came = PixelTree(cells.order, cells.npix)
     margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
     increment = describe_increment(
@@ -193,14 +194,14 @@ def _margins(
 def _changes(
     run: AppendRun,
     attempt: Attempt,
-    earlier: Increment | None,
+    stood: int,
     groups: list[str],
     settled: SettledNight | None,
 ) -> dict[str, GroupChange]:
-    """Run the tasks, and check that they took every row, and took out what they had to."""
+    """Run the tasks, and check that they took every row, and took out the `stood` rows that they had to."""
     engine, counted = run.engine, run.counted
     weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
-    comes, goes = counted.rows_out, earlier.rows if earlier else 0
+    comes, goes = counted.rows_out, stood
     if settled is not None:
         comes, goes = comes - settled.late.count + settled.returns.count, settled.goes.count
     size = sum(memory for _, memory in weights) * comes

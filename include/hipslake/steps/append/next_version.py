@@ -149,7 +149,8 @@ def version_after(base: CatalogMetadata | None, merged: Merged, schema: pa.Schem
     check_total(
         metadata,
         f"the increments have {metadata.total_rows} rows together"
-        + (", without the superseded ones" if metadata.key_records is not None else ""),
+        + (", without the superseded ones" if metadata.key_records is not None else "")
+        + (", without the deleted ones" if metadata.rows_deleted else ""),
         mend="Run the step again; if it happens twice, report it as a bug",
     )
     return metadata

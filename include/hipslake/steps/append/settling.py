@@ -87,6 +87,7 @@ def settle_night(
         ranks=_ranks(named),
         nights={ordinal: f"night {key}" for ordinal, key in named.items()},
         starts=None if spec.validity is None else starts_of(named),
+        deletions=base.tombstones if base else frozenset(),
     )
     with engine.progress("settle"):
         found = engine.run(task, tasks=len(night.ranges.records), result=_RESULT).sort_by("range")
@@ -146,6 +147,8 @@ class SettleTask:
         What increments are called in messages.
     starts : dict of int to datetime, or None
         With intervals of validity: the start of each increment's.
+    deletions : frozenset of int
+        The ordinals of deletions, whose records are tombstones.
     """
 
     run_uri: str
@@ -156,6 +159,7 @@ class SettleTask:
     ranks: Mapping[int, int]
     nights: Mapping[int, str]
     starts: Mapping[int, datetime] | None
+    deletions: frozenset[int]
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Settle a range; leave the lists of its rows, and the files of its records."""
@@ -173,7 +177,14 @@ class SettleTask:
                     for rows in read_span(at.catalog, [at.replaced.changes.run], schema, by, span)
                 ]
             standing = lookup(at.catalog, at.base.key_records.runs, schema, pa.concat_tables(keys))
-        settled = settle(standing, night, ordinal=self.ordinal, ranks=self.ranks, nights=self.nights)
+        settled = settle(
+            standing,
+            night,
+            ordinal=self.ordinal,
+            ranks=self.ranks,
+            nights=self.nights,
+            deletions=self.deletions,
+        )
         lists = {name: getattr(settled, name) for name in _LISTS}
         if self.starts is not None:
             stays = settle_intervals(
@@ -189,11 +200,25 @@ class SettleTask:
         row |= {name: getattr(settled, name) for name in _COUNTS}
         missing = ""
         if settled.missing_deletes:
-            missing = _missing(standing, night, self.ordinal, self.ranks)
+            missing = self._missing(standing, night)
         told = json.dumps([file.model_dump(mode="json") for file in files])
         yield pa.RecordBatch.from_pylist(
             [{**row, "range": number, "files": told, "missing": missing}], schema=_RESULT
         )
+
+    def _missing(self, standing: pa.Table, night: pa.Table) -> str:
+        """Some keys of the night's deletes that have no row without it, as text."""
+        kept = standing.filter(
+            pc.not_equal(pc.shift_right(standing[ROW_COLUMN], ORDINAL_SHIFT), self.ordinal)
+        )
+        there = winning(kept, self.ranks, self.deletions)
+        there = there.filter(pc.invert(there[DELETE_COLUMN]))
+        deletes = night.filter(night[DELETE_COLUMN])
+        by = key_of(night.schema)
+        given, standing_keys = by.ranks(deletes.select(by.names), there.select(by.names))
+        missing = deletes.filter(pa.array(~np.isin(given, standing_keys))).slice(0, _EXAMPLES)
+        keys = missing.select(by.names).to_pylist()
+        return "; ".join(", ".join(f"{name} {value!r}" for name, value in key.items()) for key in keys)
 
 
 @lru_cache(maxsize=4)
@@ -205,19 +230,6 @@ def _load(run_uri: str, write_id: str, version: int | None) -> _Loaded:
     replaced = base.increment(frozen.start.isoformat(), catalog) if base else None
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
     return _Loaded(NightRecords.of(folder), splits, catalog, base, replaced)
-
-
-def _missing(standing: pa.Table, night: pa.Table, ordinal: int, ranks: Mapping[int, int]) -> str:
-    """Some keys of the night's deletes that have no row without it, as text."""
-    kept = standing.filter(pc.not_equal(pc.shift_right(standing[ROW_COLUMN], ORDINAL_SHIFT), ordinal))
-    there = winning(kept, ranks)
-    there = there.filter(pc.invert(there[DELETE_COLUMN]))
-    deletes = night.filter(night[DELETE_COLUMN])
-    by = key_of(night.schema)
-    given, standing_keys = by.ranks(deletes.select(by.names), there.select(by.names))
-    missing = deletes.filter(pa.array(~np.isin(given, standing_keys))).slice(0, _EXAMPLES)
-    keys = missing.select(by.names).to_pylist()
-    return "; ".join(", ".join(f"{name} {value!r}" for name, value in key.items()) for key in keys)
 
 
 def _ranks(named: Mapping[int, str]) -> dict[int, int]:

@@ -229,7 +229,7 @@ def assembled(
     counted : HistogramReport
         Of the rows of the run.
     key_records : KeyRecords, optional
-        Mode upsert: those of the version. Superseded rows do not count for its total.
+        Mode upsert: those of the version. Superseded rows do not count for its total, nor deleted ones.
     indices : tuple of Index
     parent : int or None
         The newest version, which this one follows; None if it is the first.
@@ -239,6 +239,9 @@ def assembled(
     """
     spec = run.spec
     increments = with_increment(base, increment, Storage.at(run.catalog_uri))
+    deletions = base.deletions_after(increment.ordinal) if base is not None else None
+    gone = sum(deletion.rows_gone for deletion in deletions or ())
+    superseded = key_records.rows_superseded if key_records is not None else 0
     return CatalogMetadata(
         catalog=run.catalog,
         version=(parent or 0) + 1,
@@ -253,12 +256,13 @@ def assembled(
         layout=spec.layout,
         gathers=spec.gathers,
         position=describe_position(spec, schema),
-        total_rows=increments.total_rows - (key_records.rows_superseded if key_records is not None else 0),
+        total_rows=increments.total_rows - superseded - gone,
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
         earlier=increments.earlier,
         increments=increments.listed,
         key_records=key_records,
+        deletions=deletions,
         co_partitioned=marks_after(base, marks_of_run(run, counted)),
         margins=margins,
         indices=indices,

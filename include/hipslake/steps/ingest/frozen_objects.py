@@ -56,7 +56,7 @@ def freeze_objects(spec: CatalogSpec, warehouse: str) -> FrozenObjects | None:
         uri=objects.uri,
         version=metadata.version,
         writes=metadata.increment_writes,
-        moves=metadata.key_records is not None,
+        moves=metadata.rows_move,
     )
 
 

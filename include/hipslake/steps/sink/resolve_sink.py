@@ -34,7 +34,7 @@ from hipslake.steps.sink.request import (
     ResolveSinkRequest,
 )
 from hipslake.steps.sink.sink_columns import check_rows
-from hipslake.steps.sink.source_rows import content_of, schema_of_catalog
+from hipslake.steps.sink.source_rows import content_of, content_of_increment, schema_of_catalog
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
 from hipslake.tables.marks import same_digest
@@ -211,7 +211,8 @@ def _in_window(frozen: FrozenSink, nights: list[Increment]) -> list[Increment]:
 def _order(frozen: FrozenSink, catalog: CatalogReader, increment: Increment | None) -> SinkOrder:
     source = frozen.spec.source
     assert isinstance(source, CatalogRowsSpec)
-    content = increment.write_id if increment is not None else content_of(catalog.metadata)
+    metadata = catalog.metadata
+    content = content_of(metadata) if increment is None else content_of_increment(metadata, increment)
     return SinkOrder(
         spec=frozen.spec,
         warehouse=frozen.warehouse,

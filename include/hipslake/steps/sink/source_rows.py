@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.catalog_reader import CatalogReader
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.reading import parts, read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
@@ -76,6 +76,14 @@ def content_of(metadata: CatalogMetadata) -> str:
     return hashlib.sha256("\n".join(metadata.increment_writes).encode()).hexdigest()
 
 
+def content_of_increment(metadata: CatalogMetadata, increment: Increment) -> str:
+    """What decides the rows of an increment: its write, and the deletions that took some of them out."""
+    gone = [each.write_id for each in metadata.deletions or () if increment.ordinal in (each.rows_of or {})]
+    if not gone:
+        return increment.write_id
+    return hashlib.sha256("\n".join([increment.write_id, *gone]).encode()).hexdigest()
+
+
 def standing_version(order: VersionRows) -> VersionRows:
     """The same rows, in a version that has them still: the one that is named, or else the newest.
 
@@ -100,7 +108,9 @@ def _holds_rows(catalog: CatalogReader, order: VersionRows) -> bool:
     if order.increment is None:
         return same_digest(order.content, content_of(catalog.metadata))
     increment = catalog.metadata.increment(order.increment, catalog.storage)
-    return increment is not None and increment.write_id == order.content
+    if increment is None:
+        return False
+    return same_digest(order.content, content_of_increment(catalog.metadata, increment))
 
 
 def _opened(order: VersionRows) -> CatalogReader:

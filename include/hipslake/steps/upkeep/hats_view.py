@@ -169,7 +169,7 @@ def second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -
 
 def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
     """Rows per pixel: those of an older version, with what has changed since."""
-    if metadata.key_records is not None:  # increments do not tell which of their rows stand
+    if metadata.rows_move or (older is not None and older.rows_move):  # increments do not tell of all rows
         return _map_by_files(catalog, metadata, older)
     now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
     came = [_coverage(catalog, each) for each in metadata.increments_of(now - before, catalog)]
