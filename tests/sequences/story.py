@@ -13,7 +13,15 @@ import pytest
 from hipslake.errors import InputError
 
 from tests.steps import in_process
-from tests.steps.upserts import TWO_GROUPS, Record, UpsertSurvey, rows_of, state_of, table_of
+from tests.steps.upserts import (
+    TWO_GROUPS,
+    Record,
+    UpsertHistory,
+    UpsertSurvey,
+    rows_of,
+    state_of,
+    table_of,
+)
 
 KEYS = 40
 NIGHTS = 6  # so that they come late, and again
@@ -80,13 +88,14 @@ class Story:
     def __init__(self, survey: UpsertSurvey, seed: int) -> None:
         self.survey = survey
         self.rng = np.random.default_rng(seed)
-        self.nights: dict[int, dict[int, list[Record]]] = {}  # of each version that can be opened
+        self.nights: dict[int, dict[float, list[Record]]] = {}  # of each version that can be opened
         self.commits = 0
         self.happened: list[str] = []  # what went through, in order
         self._events: dict[str, tuple[float, Callable[[], None]]] = {
-            "night": (0.58, self._night),
+            "night": (0.5, self._night),
             "empty": (0.07, self._empty),
             "deletes": (0.08, self._deletes),
+            "delete": (0.08, self._delete),
             "conflict": (0.07, self._conflict),
             "compact": (0.08, self._compact),
             "rollback": (0.06, self._roll_back),
@@ -153,10 +162,22 @@ class Story:
         its = random_records(self.rng, self.survey, number, int(self.rng.integers(1, 20)))
         self.survey.upsert(number, [each._replace(op="D", ra=None, dec=None) for each in its])
 
+    def _delete(self) -> None:
+        """Rows are deleted on request: that is a record of each key, right after that of its row."""
+        if not self.nights or isinstance(self.survey, UpsertHistory):  # which keeps all rows
+            return
+        keys = self.rng.choice(KEYS, int(self.rng.integers(1, 12)), replace=False).tolist()
+        gone = [record for key, record in self.survey.state.items() if key in keys]
+        self.survey.catalog.delete(keys=keys, force=True)
+        for each in gone:
+            after = each._replace(op="D", seq=each.seq + 0.5, ra=None, dec=None)
+            self.survey.nights.setdefault(each.night + 0.5, []).append(after)
+
     def _conflict(self) -> None:
         """A record has the order of another night's: it is refused, and nothing changes."""
         number = self._any_night()
-        others = [each for other, its in self.survey.nights.items() if other != number for each in its]
+        nights = self.survey.nights
+        others = [each for at, its in nights.items() if at != number and at % 1 == 0 for each in its]
         if not others or not self.survey.ordered:
             return
         versions = self.survey.catalog.versions() if self.nights else []

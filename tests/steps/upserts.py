@@ -46,7 +46,7 @@ class Record(NamedTuple):
 
     op: str
     id: int
-    seq: int
+    seq: float  # a whole number in files
     ra: float | None
     dec: float | None
     mag: float
@@ -69,7 +69,7 @@ class UpsertSurvey(Survey):
 
     key: str = "[id]"
     ordered: bool = True
-    nights: dict[int, list[Record]] = field(default_factory=dict)
+    nights: dict[float, list[Record]] = field(default_factory=dict)  # with 0.5: deletes of rows of a night
 
     def __post_init__(self) -> None:
         mode = ["mode: upsert", f"key: {self.key}", "operation: {column: op}"]
@@ -110,9 +110,9 @@ class UpsertSurvey(Survey):
         assert sorted(rows_of(catalog.read())) == expected
 
 
-def state_of(nights: Mapping[int, list[Record]], *, ordered: bool) -> dict[int, Record]:
+def state_of(nights: Mapping[float, list[Record]], *, ordered: bool) -> dict[int, Record]:
     """The records whose rows stand, by key."""
-    best: dict[int, tuple[int, Record]] = {}
+    best: dict[int, tuple[float, Record]] = {}
     for number, records in nights.items():
         for record in records:
             rank = record.seq if ordered else number
@@ -145,7 +145,7 @@ class UpsertHistory(UpsertSurvey):
         assert_margins_are_exact(catalog)
 
 
-def history_of(nights: Mapping[int, list[Record]], *, ordered: bool) -> list[tuple[Any, ...]]:
+def history_of(nights: Mapping[float, list[Record]], *, ordered: bool) -> list[tuple[Any, ...]]:
     """All rows, each with the order of its record and that of the next one of its key, by the definition."""
     of_keys: dict[int, list[tuple[Any, Record]]] = {}
     for number, records in nights.items():
