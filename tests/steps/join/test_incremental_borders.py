@@ -1,0 +1,63 @@
+"""Joins that go on where faces of HEALPix meet: a change on one of them decides partners on others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hipslake.steps.join import compare_sides
+
+from tests.steps.join.living import LivingSide, published_twice
+
+PLACES = {
+    "pole": (0.0, -90.0),
+    "three faces": (90.0, float(np.degrees(np.arcsin(2 / 3)))),
+    "four faces": (45.0, 0.0),
+    "ra 0": (0.0, 20.0),
+}
+SPEC: dict[str, Any] = {
+    "type": "crossmatch",
+    "left": {"catalog": "a"},
+    "right": {"catalog": "b"},
+    "radius_arcsec": 200,
+    "threshold": "15 rows",
+}
+
+
+def around(place: tuple[float, float], number: int, rows: int, arcsec: float) -> pa.Table:
+    """Rows that scatter about a place, of a night."""
+    rng = np.random.default_rng([number, rows])
+    ra, dec = np.radians(place)
+    up = np.array([np.cos(dec) * np.cos(ra), np.cos(dec) * np.sin(ra), np.sin(dec)])
+    east = np.array([-np.sin(ra), np.cos(ra), 0.0])
+    off = rng.normal(0.0, np.radians(arcsec / 3600), (2, rows))
+    x, y, z = (up + np.outer(off[0], east) + np.outer(off[1], np.cross(up, east))).T
+    return pa.table(
+        {
+            "id": 1000 * number + np.arange(rows),
+            "ra": np.degrees(np.arctan2(y, x)) % 360.0,
+            "dec": np.degrees(np.arctan2(z, np.hypot(x, y))),
+        }
+    )
+
+
+@pytest.mark.parametrize("how", [{}, {"neighbours": "best", "how": "outer"}, {"how": "anti"}], ids=repr)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.sampled(4)
+def test_a_match_goes_on(
+    tmp_path: Path, place: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compare_sides, "MOST_CHANGED", 1.0)
+    spec = {"threshold": "20 rows", "mapping_order": 11, "margin": {"arcsec": [200]}}
+    a, b = (LivingSide(tmp_path, name, spec) for name in "ab")
+    for side, rows in ((a, 150), (b, 160)):
+        side.night(0, around(PLACES[place], 0, rows, 2500.0))
+    published_twice(tmp_path, SPEC | how)
+    for number, (side, rows) in enumerate(((b, 5), (a, 6), (b, 4)), 1):
+        side.night(number, around(PLACES[place], number, rows, 100.0))
+        report = published_twice(tmp_path, SPEC | how)
+        assert report.full_because is None
+        assert report.rows_joined < report.rows_out
