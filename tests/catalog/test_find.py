@@ -16,9 +16,12 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog import reading
 from hipslake.catalog.checks.findings import ProblemKind
+from hipslake.catalog.committing import commit_next
 from hipslake.errors import IndexMissingError, SchemaMismatchError, VerificationError
+from hipslake.versions.version_write import writing
 
 from tests.peers.running import run_peer
+from tests.steps import in_process
 from tests.steps.append.test_sources_grow import night
 from tests.steps.sources_of_objects import KINDS, Lake, objects_table, sources_table
 
@@ -33,7 +36,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     lake = Lake(tmp_path_factory.mktemp("lake"))
     sources = sources_table(objects_table(kind=request.param))
     catalog = lake.ingest("sources", sources, **INDEX)
-    assert len(catalog.metadata.index_of("source_id").files) == 4
+    assert len(catalog.metadata.index_of("source_id").files) > 3
     return catalog
 
 
@@ -221,6 +224,59 @@ def test_lsdb_finds_the_same_rows(catalog: Catalog, peers_python: str) -> None:
         found = catalog.find(column, values)
         assert told["rows"] == sorted(found["source_id"].to_pylist())
         assert told["partitions"] == len(np.unique(catalog.pixels.find(found["_healpix_29"].to_numpy())))
+
+
+@pytest.mark.peers
+def test_lsdb_finds_rows_by_an_index_that_followed_a_night(tmp_path: Path, peers_python: str) -> None:
+    lake, objects = Lake(tmp_path), objects_table()
+    spec = {"threshold": "1200 rows", "index": ["source_id"]}
+    night(lake, "sources", 0, sources_table(objects), **spec)
+    rebuild(lake, spec)
+    night(lake, "sources", 1, with_offset(sources_table(objects, rows=15, seed=9), 50_000), **spec)
+    report = rebuild(lake, spec)
+    assert report.files_kept
+    catalog = lake.open("sources")
+    in_process.show(lake.start("sources", **spec))
+    values = [3, 7, 9999, 50_003, 50_014]
+    printed = run_peer(
+        peers_python,
+        Path(__file__).with_name("find_by_peers.py"),
+        catalog.uri,
+        "source_id",
+        *map(str, values),
+    )
+    told = json.loads(printed.splitlines()[-1])
+    assert told["valid"]
+    assert told["index_valid"]
+    assert told["rows"] == values == sorted(catalog.find("source_id", values)["source_id"].to_pylist())
+
+
+def test_an_index_of_an_older_library_is_read_and_then_made_anew(tmp_path: Path) -> None:
+    lake, objects = Lake(tmp_path), objects_table()
+    spec = {"threshold": "400 rows", "index": ["source_id"]}
+    night(lake, "sources", 0, sources_table(objects, rows=1500), **spec)
+    rebuild(lake, spec)
+    catalog = lake.open("sources")
+    [index] = catalog.metadata.indices
+    files = tuple(file.model_copy(update={"pixel": None, "ranks": None}) for file in index.files)
+    old = index.model_copy(update={"files": files, "built_of": None})
+    with writing(catalog.storage) as write:
+        commit_next(
+            catalog.storage,
+            write.heartbeat,
+            lambda: catalog.metadata.followed_by(write.id, indices=(old,)),
+        )
+    night(lake, "sources", 1, with_offset(sources_table(objects, rows=15, seed=9), 50_000), **spec)
+    ids = [5, 1499, 50_003, 50_014, -1]
+    catalog = lake.open("sources")
+    assert catalog.metadata.indices == (old,)
+    assert catalog.find("source_id", ids)["source_id"].to_pylist() == expected(catalog, ids)
+    catalog.verify().raise_if_failed()
+    report = rebuild(lake, spec)
+    assert "older library" in report.full_because["source_id"]
+    catalog = lake.open("sources")
+    assert catalog.find("source_id", ids)["source_id"].to_pylist() == expected(catalog, ids)
+    catalog.verify().raise_if_failed()
 
 
 def expected(catalog: Catalog, ids: list[int]) -> list[int]:

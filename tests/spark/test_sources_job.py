@@ -10,6 +10,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import VerificationError
 from hipslake.spark.engine import SparkEngine
 from hipslake.steps.index import run as index_run
+from hipslake.steps.index.index_files import IndexOrder
 from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
 from hipslake.steps.ingest import gather_objects as gathering
 from hipslake.steps.ingest import histogram, write
@@ -21,6 +22,8 @@ from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from pyspark.sql import SparkSession
 
 from tests.steps import in_process
+from tests.steps.index.following import FILE_ROWS, INDEXED, index, rows_of_night, told
+from tests.steps.nights import Survey
 from tests.steps.sources_of_objects import Lake, by_objects, objects_table, sources_table
 
 
@@ -38,9 +41,9 @@ def run_steps(lake: Lake, engine: Engine, **spec: object) -> RunFolder:
 
 
 def contents(folder: RunFolder) -> dict[str, bytes]:
-    """What the write left, but for what says when."""
+    """What the write left, but for what says when, and for lists of its files by their paths."""
     root = Path(folder.run().catalog_uri, folder.run().write_id)
-    files = [path for path in root.rglob("*.parquet") if path.name != "_metadata"]
+    files = [path for path in root.rglob("*.parquet") if not path.name.startswith(("_metadata", "indexed_"))]
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
@@ -60,6 +63,27 @@ def test_spark_leaves_what_one_process_leaves(
     assert len(contents(here)) > 50
     lake.finish(there)
     assert lake.open("sources").find("source_id", 77).num_rows == 1
+
+
+def test_an_index_goes_on_in_spark_as_it_does_here(spark: SparkSession, tmp_path: Path) -> None:
+    survey = Survey(tmp_path, threshold="900 rows", more=f"index: [{', '.join(INDEXED)}]")
+    survey.land(0, rows_of_night(0, 2500))
+    survey.append(0)
+    index(survey)
+    survey.land(1, rows_of_night(1, 60))
+    survey.append(1)
+    metadata = survey.catalog.metadata
+    for column in INDEXED:
+        base = metadata.index_of(column)
+        made = []
+        for engine, name in ((ThisProcess(), "a"), (SparkEngine(spark), "b"), (SparkEngine(spark), "c")):
+            order = IndexOrder(survey.catalog.storage, metadata, column, name, FILE_ROWS, 3 * FILE_ROWS)
+            why = "for the test" if name == "c" else None
+            built = index_run.build_index(order, engine, base=base, full_because=why)
+            assert built.full_because == why
+            assert name == "c" or built.kept
+            made.append(told(built.described))
+        assert made[0] == made[1] == made[2]
 
 
 def test_a_false_mark_fails_verification_in_spark(spark: SparkSession, tmp_path: Path) -> None:

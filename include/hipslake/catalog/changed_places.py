@@ -37,7 +37,7 @@ def changed_places(storage: Storage, old: CatalogMetadata, new: CatalogMetadata)
         Order-29 pixels. Everywhere else both versions have the same rows, in the same order.
     """
     changed = _of_files(storage, old, new)
-    if _holds_all_increments(old) and _holds_all_increments(new):
+    if holds_all_increments(old) and holds_all_increments(new):
         changed = changed.common(_of_increments(storage, old, new))
     return changed
 
@@ -73,7 +73,7 @@ def _not_among(files: pa.Table, others: pa.Table) -> pa.Table:
     return both.filter(pc.not_equal(both["here"], pc.fill_null(both["there"], 0)))
 
 
-def _holds_all_increments(metadata: CatalogMetadata) -> bool:
+def holds_all_increments(metadata: CatalogMetadata) -> bool:
     """Whether every row of every increment is in the catalog, so that increments say which rows it has.
 
     With intervals of validity, they are all there, but a night also changes rows of others.

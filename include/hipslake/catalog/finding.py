@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.foreign.foreign_metadata import ForeignMetadata
 from hipslake.catalog.foreign.index_lookup import leaves_of_values
+from hipslake.catalog.indexed_leaves import unknown_places
 from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.metadata import CatalogMetadata, Index
-from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import select
 from hipslake.errors import IndexMissingError, SchemaMismatchError
@@ -71,8 +71,7 @@ def find_values(
 ) -> tuple[Intervals, pa.Array]:
     """Where on the curve the rows with some values of a column can lie, and the values in the column's type.
 
-    Rows of increments that the index does not cover are looked for wherever these increments have rows. In
-    mode upsert rows come back when the increment goes that superseded them: they may lie anywhere then.
+    Rows that the index does not know are looked for in the leaf files that it was not built of.
 
     Parameters
     ----------
@@ -102,21 +101,19 @@ def find_values(
             f"catalog_index__{metadata.catalog}, which builds it for the published version"
         )
     wanted = _as_column(values, field, metadata)
-    if metadata.key_records is not None and not set(index.writes) <= set(metadata.increment_writes):
+    elsewhere = unknown_places(storage, metadata, index)
+    if elsewhere == Intervals.whole_sky():
         log.warning(
-            "Catalog %s: the index of column %r covers nights that were replaced since, so that all %d "
-            "leaves are looked through; catalog_index__%s builds it anew.",
+            "Catalog %s: the index of column %r was built of other leaves, so that all %d are looked "
+            "through; catalog_index__%s brings it up to date.",
             metadata.catalog,
             column,
             metadata.groups[0].leaves,
             metadata.catalog,
         )
-        return Intervals.whole_sky(), wanted
+        return elsewhere, wanted
     h29 = _entries(storage, index, wanted)
-    stretches = [(h29, h29 + 1)]
-    for increment in metadata.increments_of(set(metadata.increment_writes).difference(index.writes), storage):
-        stretches.append(leaf_spans(increment.cells(storage)))
-    return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted
+    return Intervals.together([Intervals.union(h29, h29 + 1), elsewhere]), wanted
 
 
 def _in_foreign(metadata: ForeignMetadata, field: pa.Field, values: Any) -> tuple[Intervals, pa.Array]:

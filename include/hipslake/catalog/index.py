@@ -1,4 +1,4 @@
-"""Indices: what the files of one hold, where they lie, and whether it is current."""
+"""Indices: what the files of one hold, and where they lie."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import index_root
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
-from hipslake.specs.catalog_spec import Layout
+from hipslake.catalog.metadata import GroupMetadata
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROWS_COLUMN = "rows"
@@ -58,19 +57,6 @@ def leaves_digest(group: GroupMetadata) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_current(metadata: CatalogMetadata, index: Index) -> bool:
-    """Whether an index covers every row of a version and names its leaves: what HATS readers need."""
-    covers_all = set(index.writes) == set(metadata.increment_writes)
-    return covers_all and index.leaves == leaves_digest(metadata.groups[0])
-
-
-def hats_index_root(metadata: CatalogMetadata, index: Index) -> str | None:
-    """The HATS catalog of an index, relative to the root; None where HATS readers may not use it."""
-    if metadata.layout is not Layout.HATS or not is_current(metadata, index) or not index.others:
-        return None
-    return index_root(index.others[0].partition("/")[0], index.column)
-
-
-def index_file_path(write_id: str, column: str, number: int) -> str:
-    """A file of an index."""
-    return f"{index_root(write_id, column)}/dataset/index/part-{number:05d}.parquet"
+def index_file_path(write_id: str, column: str, sha256: str) -> str:
+    """A file of an index; named by its content, so that it may stand beside files of other writes."""
+    return f"{index_root(write_id, column)}/dataset/index/part-{sha256[:16]}.parquet"

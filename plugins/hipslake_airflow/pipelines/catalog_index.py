@@ -1,4 +1,4 @@
-"""The indices of a published version are built anew: a DAG per spec that asks for any."""
+"""The indices of a published version are brought up to date: a DAG per spec that asks for any."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Entries and rows are compared by a sum of 64-bit hashes of value and `_healpix_29`, which any wrong, missing
 or needless entry changes but for a chance of 2^-64. So one pass over two columns is enough, and nothing is
-held.
+held. Where leaf files came or went since the index was built, neither count: there it is not asked.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
 from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
+from hipslake.catalog.index_cuts import CutRule, entry_hashes, ranks_as_text, ranks_of
+from hipslake.catalog.indexed_leaves import knows_all_rows, leaves_apart
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Engine
-from hipslake.joins.key_codes import key_codes, mixed_bits, plain_keys
+from hipslake.errors import CatalogFormatError
+from hipslake.joins.key_codes import plain_keys
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.storage.folder import Storage
@@ -50,7 +53,8 @@ def index_problems(
         At the catalog's root.
     metadata : CatalogMetadata
     engine : Engine
-        Reads the rows of indices that cover all of them; of others only the files are looked at.
+        Reads the rows that indices have to know. Of those that older libraries built, and that do not cover
+        all rows, only the files are looked at.
     seen : container of str
         Paths of files that were looked at before, and are passed over.
     against_rows : bool
@@ -59,9 +63,13 @@ def index_problems(
     for index in metadata.indices:
         if not (index.others and index.others[0] in seen):
             yield from hats_index_problems(storage, index)
-        total = rows = 0
-        whole = against_rows
-        last: int | str | None = None
+        try:
+            unasked = _unasked(storage, metadata, index)
+        except CatalogFormatError as error:
+            yield Problem.of(ProblemKind.UNREADABLE, "", f"{error}", _MEND)
+            unasked = None
+        digest, last = _Digest(unasked), None
+        whole = against_rows and unasked is not None
         for file in index.files:
             if file.path in seen:
                 whole = False
@@ -72,16 +80,41 @@ def index_problems(
                 yield Problem.of(ProblemKind.UNREADABLE, file.path, f"{error}", _MEND)
                 whole = False
                 continue
-            for wrong in _disorder(metadata, index, file, table, last):
+            for wrong in (*_disorder(metadata, index, file, table, last), *_miscut(index, file, table)):
                 yield Problem.of(ProblemKind.INDEX_ENTRIES, file.path, wrong, _MEND)
             last = file.last
-            weights = table[ROWS_COLUMN].to_numpy()
-            hashes = _hashes(plain_keys(table[index.column]), table[HEALPIX_COLUMN].to_numpy())
-            total = (total + int((hashes * weights.view(np.uint64)).sum(dtype=np.uint64))) % _WORD
-            rows += int(weights.sum())
-        if whole and set(index.writes) == set(metadata.increment_writes):
-            differing = _against_rows(storage, metadata, index, engine, (total, rows))
+            digest.add(plain_keys(table[index.column]), table[HEALPIX_COLUMN], table[ROWS_COLUMN])
+        if whole:
+            differing = _against_rows(storage, metadata, index, engine, digest)
             yield from or_unread(differing, f"the index of {index.column!r} was not checked")
+
+
+def _unasked(storage: Storage, metadata: CatalogMetadata, index: Index) -> Intervals | None:
+    """Where entries need not be those of the rows; None: anywhere."""
+    if knows_all_rows(metadata, index):
+        return Intervals.together(())
+    return None if index.built_of is None else leaves_apart(storage, metadata, index.built_of).places
+
+
+class _Digest:
+    """The sum of the hashes of entries, modulo 2^64, and of their rows, outside of some places."""
+
+    def __init__(self, unasked: Intervals | None) -> None:
+        self.unasked = Intervals.together(()) if unasked is None else unasked
+        self.total = self.rows = 0
+
+    def add(
+        self, keys: pa.Array, h29: pa.ChunkedArray | pa.Array, rows: pa.ChunkedArray | None = None
+    ) -> None:
+        """Add entries, or rows; nulls among the keys are passed over."""
+        pixels = h29.to_numpy()
+        counts = np.ones(len(pixels), np.int64) if rows is None else rows.to_numpy()
+        chosen = keys.is_valid().to_numpy(zero_copy_only=False) & ~self.unasked.hold(pixels)
+        if not chosen.all():
+            keys, pixels, counts = keys.filter(pa.array(chosen)), pixels[chosen], counts[chosen]
+        weighted = entry_hashes(keys, pixels) * counts.view(np.uint64)
+        self.total = (self.total + int(weighted.sum(dtype=np.uint64))) % _WORD
+        self.rows += int(counts.sum())
 
 
 class _WrongError(Exception):
@@ -93,35 +126,32 @@ class DigestTask:
     """Adds up the hashes of the rows of each task's files."""
 
     files: tuple[ColumnFiles, ...]
+    unasked: Intervals
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Give the sum, modulo 2^64, and the rows with a value."""
-        total = rows = 0
+        digest = _Digest(self.unasked)
         for batch in self.files[task].batches():
-            h29, keys = batch.column(0), plain_keys(batch.column(1))
-            if keys.null_count:
-                there = keys.is_valid()
-                h29, keys = h29.filter(there), keys.filter(there)
-            total = (total + int(_hashes(keys, h29.to_numpy()).sum(dtype=np.uint64))) % _WORD
-            rows += len(keys)
-        yield pa.record_batch([np.array([total], np.uint64).view(np.int64), np.array([rows])], schema=_RESULT)
+            digest.add(plain_keys(batch.column(1)), batch.column(0))
+        sums = np.array([digest.total], np.uint64).view(np.int64)
+        yield pa.record_batch([sums, np.array([digest.rows])], schema=_RESULT)
 
 
 def _against_rows(
-    storage: Storage, metadata: CatalogMetadata, index: Index, engine: Engine, found: tuple[int, int]
+    storage: Storage, metadata: CatalogMetadata, index: Index, engine: Engine, found: _Digest
 ) -> Iterator[Problem]:
     parts = tuple(ColumnFiles.of(storage, metadata, index.column).cut(tasks_for(engine)))
     with engine.progress("verify the index"):
-        sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)
+        sums = engine.run(DigestTask(parts, found.unasked), tasks=len(parts), result=_RESULT)
     total = int(sums["total"].to_numpy().view(np.uint64).sum(dtype=np.uint64)) if sums.num_rows else 0
     rows = int(sums["rows"].to_numpy().sum()) if sums.num_rows else 0
-    if (total, rows) != found:
+    if (total, rows) != (found.total, found.rows):
         yield Problem.of(
             ProblemKind.INDEX_ENTRIES,
             index.files[0].path if index.files else "",
-            f"the entries of the index of {index.column!r} count {found[1]} rows, and the catalog has {rows} "
-            "with a value there"
-            if rows != found[1]
+            f"the entries of the index of {index.column!r} count {found.rows} rows, and the catalog has "
+            f"{rows} with a value there"
+            if rows != found.rows
             else f"the index of {index.column!r} does not say where all values lie, or says it wrongly",
             _MEND,
         )
@@ -162,6 +192,15 @@ def _disorder(
             yield "an entry names a pixel that is no leaf of the catalog"
 
 
-def _hashes(keys: pa.Array, h29: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A hash for each pair of value and pixel."""
-    return mixed_bits(key_codes(keys) ^ mixed_bits(h29))
+def _miscut(index: Index, file: IndexFile, table: pa.Table) -> Iterator[str]:
+    """What is wrong with what metadata.json says of the entries at which files may begin."""
+    if index.built_of is None:
+        return
+    along = table.sort_by([(index.column, "ascending"), (HEALPIX_COLUMN, "ascending")])
+    h29 = along[HEALPIX_COLUMN].to_numpy()
+    if h29[0] != file.pixel:
+        yield f"its least _healpix_29 is {h29[0]}, metadata.json says {file.pixel}"
+    hashes = entry_hashes(plain_keys(along[index.column]), h29)
+    chosen = CutRule(index.built_of.file_entries).candidates(hashes)
+    if ranks_as_text(ranks_of(hashes[chosen])) != file.ranks:
+        yield "the entries at which files may begin are not those that metadata.json says"

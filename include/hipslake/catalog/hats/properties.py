@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.index import ROWS_COLUMN, hats_index_root
+from hipslake.catalog.index import ROWS_COLUMN
+from hipslake.catalog.indexed_leaves import hats_index_root
 from hipslake.catalog.layouts import HATS, HATS_FOLDERS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.schema import ROW_COLUMN

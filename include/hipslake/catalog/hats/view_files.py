@@ -116,7 +116,7 @@ def hats_index_files(
     """The HATS files of an index, by path, with the list of their checksums last."""
     root = index_root(write_id, index.column)
     dataset = f"{root}/dataset/"
-    footers = [read_footer(storage, file.path) for file in index.files]
+    footers = in_threads(storage, lambda file: read_footer(storage, file.path), index.files)
     schema = pq.read_schema(storage.arrow_path(index.files[0].path), filesystem=storage.arrow_filesystem())
     together = _empty_footer(schema)
     for file, footer in zip(index.files, footers, strict=True):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from hipslake.catalog.partitions import PartitionSidecar
 from hipslake.specs.base import Frozen
 from hipslake.sphere.position_units import PositionUnit
 
@@ -69,13 +70,35 @@ class IndexFile(Frozen):
     sha256: str
     first: int | str = Field(description="the least value")
     last: int | str = Field(description="the greatest value")
+    pixel: int | None = Field(default=None, description="the least `_healpix_29` of the least value")
+    ranks: str | None = Field(
+        default=None,
+        description="of the entries at which a file may begin, in their order: base64 of 4 bytes each",
+    )
+
+
+class IndexedLeaves(Frozen):
+    """The leaf files that an index was built of: in all others, rows may lie that it does not know.
+
+    An index that tells them is cut by content: see `hipslake.catalog.index_cuts`.
+    """
+
+    group: str = Field(description="the column group whose leaf files they are")
+    file_entries: int = Field(ge=1, description="entries of a file of the index, about, as it was asked for")
+    values: int = Field(ge=0, description="rows with a value")
+    all_rows: bool = Field(description="whether they had all rows of the increments that the index covers")
+    digest: str = Field(description="of the files, to compare those of two versions")
+    sidecars: tuple[PartitionSidecar, ...] = Field(description="the files, along the NESTED curve")
+    pixels: dict[int, str] | None = Field(
+        default=None, description="the leaf pixels that entries name, where they are those of another group"
+    )
 
 
 class Index(Frozen):
     """Where the values of a column lie: entries of value, `_healpix_29`, rows, and leaf, sorted by value.
 
     The leaves are those that the catalog had when the index was built. `_healpix_29` stays right when they
-    are split, so that rows of the increments that the index covers are found in every later version.
+    are split, so that rows which have not changed since are found in every later version.
     """
 
     column: str
@@ -85,8 +108,12 @@ class Index(Frozen):
     others: tuple[str, ...] = Field(default=(), description="files beside them, for HATS readers")
     writes: tuple[str, ...] = Field(description="the increments that it covers, by the write of each")
     leaves: str = Field(description="digest of the leaf pixels that it names")
+    built_of: IndexedLeaves | None = Field(
+        default=None, description="the leaf files; those of older libraries do not say it"
+    )
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All its files, relative to the catalog's root."""
-        return (*(file.path for file in self.files), *self.others)
+        """All its files, relative to the catalog's root, and the sidecars that list what it was built of."""
+        listing = self.built_of.sidecars if self.built_of is not None else ()
+        return (*(file.path for file in self.files), *self.others, *(sidecar.path for sidecar in listing))

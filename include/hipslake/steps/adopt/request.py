@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import Frozen
+from hipslake.steps.index.request import FILE_ENTRIES
 from hipslake.steps.ingest.request import CatalogRunRequest
 from hipslake.steps.report import CatalogReport, Report, Request
 from hipslake.steps.run import RunFolder
@@ -51,7 +52,7 @@ class AdoptRequest(Request):
 
     step: ClassVar[str] = "adopt"
 
-    file_rows: int = Field(default=4 << 20, ge=1)  # entries of a file of an index, about
+    file_rows: int = Field(default=FILE_ENTRIES, ge=1)  # entries of a file of an index, about
 
 
 class AdoptReport(CatalogReport):

@@ -30,6 +30,7 @@ from hipslake.errors import EmptySourceError, VerificationError
 from hipslake.steps.adopt.others import open_frozen
 from hipslake.steps.adopt.request import ATTEMPTS, FROZEN, AdoptReport, AdoptRequest, FrozenAdoption
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
+from hipslake.steps.index.index_files import IndexOrder
 from hipslake.steps.index.run import build_index
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.run import margin_order
@@ -148,7 +149,11 @@ class _Adoption:
         if spec.index:
             with phases("index"):
                 indices = tuple(
-                    build_index(mounted, draft, column, engine, write_id=self._write.id, file_rows=file_rows)
+                    build_index(
+                        IndexOrder(mounted, draft, column, self._write.id, file_entries=file_rows),
+                        engine,
+                        full_because="the leaves are those of others",
+                    ).described
                     for column in spec.index
                 )
             draft = draft.model_copy(update={"indices": indices})

@@ -11,6 +11,10 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.report import CatalogReport, Request
 from hipslake.steps.run import RunFolder
 
+FILE_ENTRIES = 1 << 19
+TASK_ENTRIES = 4 << 20
+"""Entries of an index file, and of a task that writes some, about."""
+
 INDEX_ATTEMPTS = "index/attempts"
 """The folder of the attempts at published versions, in the run folder; each is named by its write id."""
 
@@ -22,13 +26,15 @@ class BuiltIndices(Frozen):
 
 
 class BuildIndexRequest(Request):
-    """Build the indices of what the run wrote; or build those of the newest version anew, and commit them."""
+    """Index what the run wrote; or bring the indices of the newest version up to date, and commit them."""
 
     step: ClassVar[str] = "index"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.INDICES,)
 
     published: bool = False
-    file_rows: int = Field(default=4 << 20, ge=1)  # entries of an index file, about
+    full: bool = False  # build all files anew, also those that hold no entry which has changed
+    file_rows: int = Field(default=FILE_ENTRIES, ge=1)  # entries of an index file, about
+    task_rows: int = Field(default=TASK_ENTRIES, ge=1)  # entries of a task that writes files, about
 
     def fingerprint(self) -> str:
         """Return the digest of the request; for a published version, what it reads is the newest one."""
@@ -42,3 +48,5 @@ class BuildIndexReport(CatalogReport):
     columns: tuple[str, ...] = ()
     entries: int = 0
     total_rows: int = 0
+    files_kept: int = 0  # of the earlier index, as no entry in them has changed
+    full_because: dict[str, str] = Field(default_factory=dict)  # per column whose index was built whole: why
