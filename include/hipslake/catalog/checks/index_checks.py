@@ -148,7 +148,7 @@ def _against_rows(
     if (total, rows) != (found.total, found.rows):
         yield Problem.of(
             ProblemKind.INDEX_ENTRIES,
-            index.files[0].path if index.files else "",
+            index.files[0].path if index.files and not len(found.unasked) else "",
             f"the entries of the index of {index.column!r} count {found.rows} rows, and the catalog has "
             f"{rows} with a value there"
             if rows != found.rows
