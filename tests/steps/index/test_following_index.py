@@ -37,7 +37,7 @@ def a_survey(place: Path, layout: str, groups: str, append: str) -> Survey:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("layout", "groups", "append"), APPENDS)
 def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: str) -> None:
-    """Nights come, come again, are compacted and taken back; the index is brought up to date now and then."""
+    """Nights come and come again, rows are deleted, versions taken back; the index follows now and then."""
     rng = np.random.default_rng(len(layout) + len(groups))
     survey = a_survey(tmp_path, layout, groups, append)
     survey.land(0, rows_of_night(0, 600))
@@ -45,7 +45,7 @@ def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: s
     index(survey)
     followed = 0
     for step in range(examples(30)):
-        act = rng.choice(["night", "again", "small", "compact", "back", "index", "index"])
+        act = rng.choice(["night", "again", "small", "compact", "back", "delete", "index", "index"])
         if act in ("night", "small"):
             number = int(rng.integers(0, 30))
             survey.land(number, rows_of_night(number, 40 if act == "night" else 5, step))
@@ -56,8 +56,12 @@ def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: s
             survey.append(number)
         elif act == "compact":
             survey.compact()
-        elif act == "back":
-            survey.catalog.rollback(int(rng.integers(1, survey.catalog.version)))
+        elif act == "delete":
+            ids = survey.catalog.read(["id"])["id"].to_pylist()
+            survey.catalog.delete(ids[: int(rng.integers(1, 9))], column="id", force=True)
+        elif act == "back":  # the first version has no index
+            if (newest := survey.catalog.version) > 2:
+                survey.catalog.rollback(int(rng.integers(2, newest)))
         else:
             report = index(survey)
             followed += len(INDEXED) - len(report.full_because)
@@ -99,6 +103,8 @@ def test_upserts(tmp_path: Path, layout: str, groups: str) -> None:
             assert_as_if_built_whole(survey.catalog, ["id", "night"])
         if step % 5 == 4:
             survey.compact()
+        if step % 4 == 2:
+            survey.catalog.delete(rng.choice(200, 30, replace=False).tolist(), force=True)
         catalog = survey.catalog
         catalog.verify().raise_if_failed()
         if step:
