@@ -13,12 +13,14 @@ from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, Sidecar, sidecar_bytes
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, Sidecar, sidecar_bytes, write_sidecar
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads
+
+_ASCENDING = ("npix",)  # of a coverage: most pixels follow one another
 
 
 def coverage_table(found: PointMap) -> pa.Table:
@@ -27,13 +29,24 @@ def coverage_table(found: PointMap) -> pa.Table:
     return pa.table(columns, schema=COVERAGE_SCHEMA)
 
 
+def write_coverage(storage: Storage, write_id: str, found: PointMap) -> Sidecar:
+    """Store the rows per pixel of an increment as the sidecar `coverage` of its write."""
+    return write_sidecar(storage, write_id, "coverage", coverage_table(found), ascending=_ASCENDING)
+
+
+def coverage_map(increment: Increment, storage: Storage) -> PointMap:
+    """The rows per pixel of an increment; `storage` is at the catalog's root."""
+    table = increment.cells(storage)
+    return PointMap.from_cells(*(table[name].to_numpy() for name in ("order", "npix", "rows")))
+
+
 def count_anew(
     storage: Storage, metadata: CatalogMetadata, increments: Collection[Increment]
 ) -> Iterator[tuple[Sidecar, bytes]]:
     """The coverage of increments as it was stored, where it can be told from their rows: path and content.
 
     The rows are read once, two columns of them. Each coverage is tried at every order that it may have been
-    stored with; it is given only if its checksum is the one that the version names.
+    stored with, and in both forms; it is given only if its checksum is the one that the version names.
 
     Parameters
     ----------
@@ -55,12 +68,12 @@ def count_anew(
         if wanted is None or increment.by_leaf:
             continue
         npix = np.flatnonzero(rows)
-        for order in range(MAP_ORDER, -1, -1):
-            cells = np.full(len(npix), MAP_ORDER), npix, rows[npix]
-            data = sidecar_bytes(coverage_table(PointMap.from_cells(*cells, highest_order=order)))
-            if checksum_of(data) == wanted.sha256:
-                yield wanted, data
-                break
+        cells = np.full(len(npix), MAP_ORDER), npix, rows[npix]
+        maps = (PointMap.from_cells(*cells, highest_order=order) for order in range(MAP_ORDER, -1, -1))
+        forms = (sidecar_bytes(coverage_table(each), form) for each in maps for form in (_ASCENDING, ()))
+        data = next((data for data in forms if checksum_of(data) == wanted.sha256), None)
+        if data is not None:
+            yield wanted, data
 
 
 def map_of_files(storage: Storage, group: GroupMetadata, paths: Iterable[str]) -> PointMap:

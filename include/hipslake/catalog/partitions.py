@@ -181,18 +181,30 @@ def _bounds(order: int, text: str) -> tuple[np.ndarray, np.ndarray]:
     return numbers[opens], numbers[closes]
 
 
-def write_sidecar(storage: Storage, write_id: str, name: str, table: pa.Table) -> Sidecar:
-    """Store a table as a sidecar of a write. The same table gives the same bytes."""
-    data = sidecar_bytes(table)
+def write_sidecar(
+    storage: Storage, write_id: str, name: str, table: pa.Table, *, ascending: Sequence[str] = ()
+) -> Sidecar:
+    """Store a table as a sidecar of a write. The same table gives the same bytes.
+
+    `ascending` are columns of numbers that are stored as differences.
+    """
+    data = sidecar_bytes(table, ascending)
     path = sidecar_path(write_id, name)
     storage.write(path, data)
     return Sidecar(path=path, rows=table.num_rows, sha256=hashlib.sha256(data).hexdigest())
 
 
-def sidecar_bytes(table: pa.Table) -> bytes:
-    """The content of a sidecar."""
+def sidecar_bytes(table: pa.Table, ascending: Sequence[str] = ()) -> bytes:
+    """The content of a sidecar; `ascending` as for `write_sidecar`."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=1 << 18)
+    pq.write_table(
+        table.combine_chunks(),
+        sink,
+        compression="zstd",
+        row_group_size=1 << 18,
+        use_dictionary=[name for name in table.column_names if name not in ascending] or False,
+        column_encoding=dict.fromkeys(ascending, "DELTA_BINARY_PACKED") or None,
+    )
     return bytes(sink.getvalue().to_pybytes())
 
 

@@ -146,6 +146,7 @@ class RunFolder:
     PLAN = "plan/plan.parquet"
     PLAN_SUMMARY = "plan/summary.txt"
     PARTITIONS = "write/partitions.parquet"
+    COVERAGE = "write/coverage.json"
     FINDINGS = "verify/findings.json"
     JOIN = "join/frozen.json"
     ORDERS = "sink/orders.json"

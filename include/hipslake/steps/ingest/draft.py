@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, checksum_list, list_folder
 from hipslake.catalog.co_partitioning import marks_after, marks_of
-from hipslake.catalog.coverage import coverage_table
+from hipslake.catalog.coverage import write_coverage
 from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.layouts import rejects_root
@@ -32,7 +32,7 @@ from hipslake.catalog.metadata import (
     Rejects,
 )
 from hipslake.catalog.metadata.increments import LISTED_AGAIN, MOST_LISTED, set_aside
-from hipslake.catalog.partitions import PARTITION_SCHEMA, write_sidecar
+from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import StepError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS
@@ -195,7 +195,8 @@ def increment_of(
         rejects=Rejects(rows=report.rows_rejected, path=rejects, reasons=report.rejected),
         superseded=report.rows_superseded or None,
         changes=changes,
-        coverage=write_sidecar(storage, write_id, "coverage", coverage_table(coverage_of(folder, run.spec))),
+        coverage=_written_coverage(folder)
+        or write_coverage(storage, write_id, _counted_coverage(folder, run.spec)),
     )
 
 
@@ -353,7 +354,12 @@ def _source_rows(folder: RunFolder, inputs: FrozenInputs) -> pa.Table:
     return pa.table({**columns, "rows": splits.rows_per_file(inputs.files)})
 
 
-def coverage_of(folder: RunFolder, spec: CatalogSpec) -> PointMap:
+def _written_coverage(folder: RunFolder) -> Sidecar | None:
+    """The coverage of a join, which has written it itself; None of other runs."""
+    return folder.read(RunFolder.COVERAGE, Sidecar) if folder.storage.is_file(RunFolder.COVERAGE) else None
+
+
+def _counted_coverage(folder: RunFolder, spec: CatalogSpec) -> PointMap:
     """The rows of a counted run per pixel, at the order of HATS maps or coarser."""
     counted = max(spec.mapping_order, spec.lowest_order)  # every row is in a cell of this order, or deeper
     order = pc.field("order") == min(MAP_ORDER, counted)

@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from hipslake.catalog.committing import commit_next, committed_before
+from hipslake.catalog.coverage import coverage_map
 from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import lies_in_own_write
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout
-from hipslake.steps.ingest.draft import coverage_of, draft_version
+from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.request import PublishReport, PublishRequest, WriteReport, WriteRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -104,16 +105,16 @@ def _write_files(folder: RunFolder, catalog: Storage) -> None:
     """Write what goes with the leaf files, into the folder that nobody looks into yet."""
     metadata = draft_version(folder)
     with ThreadPoolExecutor(1) as pool:
-        view = pool.submit(_write_hats_files, folder, catalog, metadata)
+        view = pool.submit(_write_hats_files, catalog, metadata)
         for group in metadata.groups:
             write_skymap(catalog, metadata, group.name)
         view.result()
 
 
-def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
+def _write_hats_files(catalog: Storage, metadata: CatalogMetadata) -> None:
     # Where leaves lie in other writes, the tree is built by the step `view`, which names them here first.
     if metadata.layout is Layout.HATS and lies_in_own_write(metadata):
-        write_hats_files(catalog, metadata, coverage_of(folder, folder.run().spec))
+        write_hats_files(catalog, metadata, coverage_map(metadata.increments[0], catalog))
 
 
 def _next_version(folder: RunFolder, catalog: Storage) -> CatalogMetadata:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hipslake.catalog.hats.point_map import MAP_ORDER
+from hipslake.catalog.coverage import write_coverage
+from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, total_of
 from hipslake.catalog.schema import check_columns
@@ -97,10 +98,13 @@ def plan_outcome(
             f"no row of {join.left_catalog} is in the outcome ({join.described}); nothing is published"
         )
     group = only_group(spec)
+    _store_coverage(folder, frozen, histogram)
     outcome = OutcomeRows(matched, standing, check_columns(spec, schema)[group])
     weight = _weight(outcome, histogram, spec)
     histogram = _deepened(histogram, outcome, spec, weight)
     folder.storage.delete_tree(COUNTS)
+    if standing is not None and spec.threshold_of(group).unit is ThresholdUnit.ROWS:
+        histogram = standing.with_whole_leaves(histogram)
     _store_counted(folder, schema, group, rows, histogram, weight)
     planning.run(PlanRequest(run_uri=folder.uri))
     plan, kept = read_table(folder.storage, RunFolder.PLAN), PARTITION_SCHEMA.empty_table()
@@ -109,6 +113,13 @@ def plan_outcome(
         kept, plan = standing.files_of(plan.filter(pa.array(stays))), plan.filter(pa.array(~stays))
     store_leaves(folder, plan)
     return PlannedOutcome(rows, total_of(plan, "rows"), kept)
+
+
+def _store_coverage(folder: RunFolder, frozen: FrozenRun, histogram: Histogram) -> None:
+    """Write the coverage of the outcome, once for all steps that describe it; leave its name for them."""
+    found = PointMap.from_cells(histogram.order, histogram.npix, histogram.rows)
+    stored = write_coverage(Storage.at(frozen.catalog_uri), frozen.write_id, found)
+    folder.write(RunFolder.COVERAGE, stored)
 
 
 def _counted(storage: Storage, spec: CatalogSpec, attempt: str, matched: MatchedRows) -> Histogram:

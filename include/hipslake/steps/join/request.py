@@ -92,7 +92,11 @@ class ResolveEquijoinReport(ResolveJoinReport):
 class JoinRequest(Request):
     """Join the catalogs of a run, and write the leaves of the outcome."""
 
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.PARTITIONS, RunFolder.report_path(WriteRequest.step))
+    outputs: ClassVar[tuple[str, ...]] = (
+        RunFolder.PARTITIONS,
+        RunFolder.COVERAGE,
+        RunFolder.report_path(WriteRequest.step),
+    )
 
     task_rows: int | None = Field(default=None, ge=1)  # left rows of a task; None: as many as memory allows
     target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one task writes

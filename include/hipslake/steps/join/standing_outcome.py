@@ -26,7 +26,7 @@ from hipslake.joins.tree_alignment import overlaps
 from hipslake.planning.pixel_histogram import Histogram
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel, starts, stops
 from hipslake.steps.join.match_pieces import MatchedRows
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
@@ -140,6 +140,24 @@ class StandingOutcome:
         known &= ~self.changed.touch(starts(cells.order, cells.npix), stops(cells.order, cells.npix))
         chosen = finer & known[inside] if len(cells) else finer
         return known, Histogram(order[chosen].astype(np.uint8), npix[chosen], rows[chosen])
+
+    def with_whole_leaves(self, cells: Histogram) -> Histogram:
+        """Cells of the outcome with one in place of those of each leaf that is as it was.
+
+        With a threshold in rows, the plan is the same, as such a leaf is none too large: and what it is made
+        of grows with what has changed.
+        """
+        order, npix = (self.leaves[name].to_numpy() for name in ("order", "npix"))
+        same = ~self.changed.touch(starts(order, npix), stops(order, npix))
+        whole = PixelTree(order[same], npix[same])
+        inside = whole.find(starts(cells.order, cells.npix))
+        inside[cells.order < np.append(whole.order, MAX_ORDER + 1)[inside]] = -1  # of a cell around leaves
+        rows = np.zeros(len(whole), np.int64)
+        np.add.at(rows, inside[inside >= 0], cells.rows[inside >= 0])
+        filled = rows > 0
+        leaves = Histogram(whole.order[filled].astype(np.uint8), whole.npix[filled], rows[filled])
+        found = Histogram.together([cells.select(inside < 0), leaves])
+        return found.select(np.argsort(starts(found.order, found.npix)))
 
     def stays(self, plan: pa.Table) -> NDArray[np.bool_]:
         """Which planned leaves are as they were, bool[n].

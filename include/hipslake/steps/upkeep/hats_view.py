@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from hipslake.catalog.checks.view_checks import is_whole_picture
 from hipslake.catalog.comparing import files_apart
-from hipslake.catalog.coverage import map_of_files
+from hipslake.catalog.coverage import coverage_map, map_of_files
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import shows_the_same, write_skymap
 from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
@@ -172,10 +172,10 @@ def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMeta
     if metadata.rows_move or (older is not None and older.rows_move):  # increments do not tell of all rows
         return _map_by_files(catalog, metadata, older)
     now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
-    came = [_coverage(catalog, each) for each in metadata.increments_of(now - before, catalog)]
+    came = [coverage_map(each, catalog) for each in metadata.increments_of(now - before, catalog)]
     start, went = [], []
     if older is not None:
-        went = [_coverage(catalog, each) for each in older.increments_of(before - now, catalog)]
+        went = [coverage_map(each, catalog) for each in older.increments_of(before - now, catalog)]
         name = HATS.view_file(older.write_id, older.groups[0].name, "point_map.fits")
         start = [PointMap.from_fits(catalog.read(name))]
     maps = start + came
@@ -193,8 +193,3 @@ def _map_by_files(catalog: Storage, metadata: CatalogMetadata, older: CatalogMet
     went = map_of_files(catalog, before, removed["path"].to_pylist())
     stood = PointMap.from_fits(catalog.read(HATS.view_file(older.write_id, before.name, "point_map.fits")))
     return stood.plus(came).plus(went, sign=-1)
-
-
-def _coverage(catalog: Storage, increment: Increment) -> PointMap:
-    table = increment.cells(catalog)
-    return PointMap.from_cells(*(table[name].to_numpy() for name in ("order", "npix", "rows")))
