@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checksums import CHECKSUMS, checksum_list, checksum_of
+from hipslake.catalog.hats.first_rows import THUMBNAIL, known_first_rows
 from hipslake.catalog.hats.partition_statistics import (
     MOST_CHUNKS,
     STATISTICS_FILE,
@@ -49,7 +50,14 @@ _MARKER = "hats.properties"
 _FOOTERS = "dataset/_metadata"
 
 
-def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, point_map: PointMap) -> None:
+def write_hats_group(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    group: str,
+    point_map: PointMap,
+    *,
+    older: CatalogMetadata | None = None,
+) -> None:
     """Write the HATS files of a group into its folder in the version's write, wherever its leaf files lie.
 
     A second call writes the same bytes.
@@ -69,6 +77,9 @@ def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, po
     group : str
     point_map : PointMap
         Rows per pixel, from the run's histogram.
+    older : CatalogMetadata, optional
+        Of a version whose tree is whole: of leaf files that it has too, no row is read. The outcome is the
+        same.
 
     Raises
     ------
@@ -88,10 +99,11 @@ def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, po
     }
     covered = point_map.covered, point_map.order
     files |= {"moc.fits": moc_fits(*covered), "moc.json": moc_json(*covered)}
-    footers, first_rows = _read_leaves(storage, schema, partitions, THUMBNAIL_ROWS)
+    known = {} if older is None else known_first_rows(storage, older, group, schema)
+    footers, first_rows = _read_leaves(storage, schema, partitions, THUMBNAIL_ROWS, known)
     if told_to_hats(metadata).per_partition_statistics:
         files |= _statistics(storage, schema, partitions)
-    files |= {"data_thumbnail.parquet": _thumbnail(described, schema, first_rows)}
+    files |= {THUMBNAIL: _thumbnail(described, schema, first_rows)}
     properties = group_properties(metadata, described, point_map)
     files |= _dataset_files(schema, partitions, footers, properties)
     beside = {}
@@ -253,7 +265,11 @@ def _joined_bytes(footer: pq.FileMetaData) -> int:
 
 
 def _read_leaves(
-    storage: Storage, schema: pa.Schema, partitions: pa.Table, sampled: int = 0
+    storage: Storage,
+    schema: pa.Schema,
+    partitions: pa.Table,
+    sampled: int = 0,
+    known: Mapping[str, pa.RecordBatch] | None = None,
 ) -> tuple[bytes | None, list[pa.RecordBatch]]:
     """Open each leaf once, for the content of `dataset/_metadata` and for the rows of the thumbnail.
 
@@ -263,6 +279,8 @@ def _read_leaves(
         Of a group or margin, in the order of the curve.
     sampled : int
         The number of leaves whose first row is wanted.
+    known : mapping of str to pyarrow.RecordBatch, optional
+        First rows by the paths of leaf files, which need not be read.
 
     Returns
     -------
@@ -279,8 +297,9 @@ def _read_leaves(
     chosen = set(np.linspace(0, len(paths) - 1, min(sampled, len(paths))).round().astype(int).tolist())
 
     def look(place: int) -> tuple[int, pq.FileMetaData, pa.RecordBatch | None]:
-        if place not in chosen:
-            return place, read_footer(storage, paths[place]), None
+        row = (known or {}).get(paths[place]) if place in chosen else None
+        if place not in chosen or row is not None:
+            return place, read_footer(storage, paths[place]), row
         footer, row = read_first_row(storage, paths[place])
         return place, footer, conform(row, schema, storage.uri(paths[place]))
 

@@ -109,7 +109,7 @@ def _build_tree(
         copied += made.count(False)
     _draw(catalog, metadata, older)
     if metadata.layout is Layout.HATS:
-        write_hats_files(catalog, metadata, point_map_of(catalog, metadata, older))
+        write_hats_files(catalog, metadata, point_map_of(catalog, metadata, older), older)
     else:
         catalog.write(tree_marker(metadata.write_id), marker_text(metadata))
     log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
@@ -132,7 +132,12 @@ def _draw(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | 
             write_skymap(catalog, metadata, group.name)
 
 
-def write_hats_files(catalog: Storage, metadata: CatalogMetadata, point_map: PointMap) -> None:
+def write_hats_files(
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    point_map: PointMap,
+    older: CatalogMetadata | None = None,
+) -> None:
     """Write the files that HATS readers need beside the leaves; the last file of a group completes it.
 
     Parameters
@@ -143,9 +148,11 @@ def write_hats_files(catalog: Storage, metadata: CatalogMetadata, point_map: Poi
         Of a version of layout hats.
     point_map : PointMap
         Its rows per pixel.
+    older : CatalogMetadata, optional
+        Of a version before it, whose tree is whole.
     """
     for group in metadata.groups:
-        write_hats_group(catalog, metadata, group.name, point_map)
+        write_hats_group(catalog, metadata, group.name, point_map, older=older)
     for margin in metadata.margins:
         write_hats_margin(catalog, metadata, margin)
 
