@@ -139,13 +139,13 @@ def main() -> int:
         print("bench-living: strace is missing; install it (apt-get install strace)", file=sys.stderr)
         return 2
     catalogs = [name for name in CATALOGS if not (given.no_scattered and name == "scattered")]
-    found = []
+    found, load = [], os.getloadavg()[0]
     for size in given.sizes:
         with tempfile.TemporaryDirectory(prefix="hipslake-bench-", dir=os.environ.get("TMPDIR")) as folder:
             place = Path(folder) if given.place is None else given.place / f"{size}M"
             place.mkdir(parents=True, exist_ok=True)
             found.append(measure(place.resolve(), size, catalogs))
-    text, passed = living_page.page(given.sizes, found, TIMES, datetime.now(UTC).date())
+    text, passed = living_page.page(given.sizes, found, TIMES, datetime.now(UTC).date(), load)
     print(text)
     given.page.write_text(text + "\n")
     return 0 if passed else 1

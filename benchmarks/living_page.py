@@ -24,17 +24,21 @@ _TOLD = {
     "stars": f"{NIGHT_ROWS:,} records of mode upsert: 35,000 rows change in place, 5,000 move, 5,000 are new "
     "and 5,000 are deleted. Their keys are near each other, as are the rows.",
     "match": "Of the catalog with another of as many rows, within 2 arcseconds.",
-    "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object.",
+    "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object. Nothing says where "
+    "an object lies: two columns of all of them are read, which grows with their number.",
     "light_curves": "Of 100,000 objects per million sources: a list for each.",
     "scattered": "The same rows, with keys that say nothing of where they lie: 50,000 lookups all over the "
     "key records. How many of their row groups hold one of the keys grows with the catalog, so there is no "
     "bar.",
 }
 _NO_BAR = ("scattered",)
+_QUIET = 0.5  # the load of a machine that does nothing else, at most
 _TOGETHER = ("stars", "match", "sources", "light_curves")
 
 
-def page(sizes: list[int], found: list[dict[str, Any]], nights: int, day: date) -> tuple[str, bool]:
+def page(
+    sizes: list[int], found: list[dict[str, Any]], nights: int, day: date, load: float
+) -> tuple[str, bool]:
     """The outcome as Markdown, and whether every bar was kept.
 
     Parameters
@@ -46,6 +50,8 @@ def page(sizes: list[int], found: list[dict[str, Any]], nights: int, day: date) 
     nights : int
         Of which the median is told.
     day : date
+    load : float
+        Of the machine before the run: processes that wanted to run, about.
     """
     names = [f"{size}M rows" for size in sizes]
     lines = [
@@ -61,6 +67,12 @@ def page(sizes: list[int], found: list[dict[str, Any]], nights: int, day: date) 
         "The step `view` names all files of a version for HATS readers, and writes what the format asks to",
         "list of all leaves. It stands in lines of its own, without bars.",
     ]
+    if load > _QUIET:
+        lines += [
+            "",
+            f"Other programs ran on the machine, a load of {load:.0f}: seconds are to be measured again when it "
+            "is quiet. Files and bytes do not depend on it.",
+        ]
     passed = True
     for name in [name for name in TITLES if name in found[0]["weighed"]]:
         lines += ["", f"## {TITLES[name]}", "", _TOLD[name], ""]
