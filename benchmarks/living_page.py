@@ -24,8 +24,8 @@ _TOLD = {
     "stars": f"{NIGHT_ROWS:,} records of mode upsert: 35,000 rows change in place, 5,000 move, 5,000 are new "
     "and 5,000 are deleted. Their keys are near each other, as are the rows.",
     "match": "Of the catalog with another of as many rows, within 2 arcseconds.",
-    "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object. Nothing says where "
-    "an object lies: two columns of all of them are read, which grows with their number.",
+    "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object. Nothing says "
+    "where an object lies: two columns of all of them are read, which grows with their number.",
     "light_curves": "Of 100,000 objects per million sources: a list for each.",
     "scattered": "The same rows, with keys that say nothing of where they lie: 50,000 lookups all over the "
     "key records. How many of their row groups hold one of the keys grows with the catalog, so there is no "
@@ -70,8 +70,8 @@ def page(
     if load > _QUIET:
         lines += [
             "",
-            f"Other programs ran on the machine, a load of {load:.0f}: seconds are to be measured again when it "
-            "is quiet. Files and bytes do not depend on it.",
+            f"Other programs ran on the machine, a load of {load:.0f}: seconds are to be measured again when",
+            "it is quiet. Files and bytes do not depend on it.",
         ]
     passed = True
     for name in [name for name in TITLES if name in found[0]["weighed"]]:
