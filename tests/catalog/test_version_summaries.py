@@ -66,3 +66,21 @@ def test_nights_of_rows_that_are_appended(tmp_path: Path) -> None:
         (30, None, None),
         (-20, 40, None),
     ]
+
+
+def test_deletes_are_told_in_both_modes(tmp_path: Path) -> None:
+    survey = UpsertSurvey(tmp_path / "upserts", threshold="20 rows")
+    survey.place.mkdir()
+    survey.upsert(0, records(0))
+    gone = sorted(survey.state)[:3]
+    survey.catalog.delete(keys=gone, force=True)
+    appended = Survey(tmp_path / "appended", threshold="20 rows")
+    appended.place.mkdir()
+    appended.night(0, rows=40)
+    appended.catalog.delete(filters="id < 5", force=True)
+    appended.night(0, rows=30)
+    for told, rows in ((summaries(survey)[0], 3), (summaries(appended)[0], 5)):
+        assert (told.kind, told.deleted, told.rows_added) == ("deleted", rows, -rows)
+        assert (told.inserted, told.updated, told.rows_replaced) == (None, None, None)
+    again = summaries(appended)[1]
+    assert (again.rows_replaced, again.deleted, again.rows_added) == (40, None, -5)

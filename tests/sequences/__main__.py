@@ -1,8 +1,9 @@
 """Random sequences of commits to catalogs in mode upsert: `python -m tests.sequences`.
 
-Each sequence is a catalog of its own, whose layout, column groups and ways of appending take turns. After
-each commit the catalog is verified, its leaf files are read by plain pyarrow, and the changes between two of
-its versions are compared with what these held. LSDB reads some of the catalogs at their end.
+Each sequence is a catalog of its own, whose layout, column groups and ways of appending take turns; a
+quarter of them keep intervals of validity. After each commit the catalog is verified, its leaf files are read
+by plain pyarrow, and the changes between two of its versions are compared with what these held. LSDB reads
+some of the catalogs at their end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pytest
 
 from tests.airflow_home import PROJECT
 from tests.pictures import BLANK_PNG
-from tests.sequences.story import SHAPES, Shape, Story
+from tests.sequences.story import SHAPES, Shape, story_of
 from tests.trust.records import SEQUENCES, note
 
 LSDB_COUNTS = PROJECT / "tests" / "system" / "lsdb_counts.py"
@@ -126,7 +127,7 @@ def tell(place: Path, seed: int, commits: int, kept: bool) -> Told:
     """Go through a sequence in a folder, which stays, with the catalog shown to LSDB, if it is `kept`."""
     start = time.monotonic()
     place.mkdir()
-    story = Story(SHAPES[seed % len(SHAPES)].survey(place), seed)
+    story = story_of(place, seed)
     error = ""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", lambda *drawn: BLANK_PNG)
@@ -140,7 +141,7 @@ def tell(place: Path, seed: int, commits: int, kept: bool) -> Told:
                 story.show()
         except Exception:
             error = f"{story.happened}\n{traceback.format_exc()}"
-    ids = sorted(story.survey.state)
+    ids = story.ids
     if not kept and not error:
         shutil.rmtree(place)
     return Told(seed, story.commits, Counter(story.happened), ids, error, time.monotonic() - start)

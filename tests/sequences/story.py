@@ -12,12 +12,14 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import InputError
 
+from tests.catalog import plain_changes
 from tests.steps import in_process
 from tests.steps.upserts import (
     TWO_GROUPS,
     Record,
     UpsertHistory,
     UpsertSurvey,
+    history_of,
     rows_of,
     state_of,
     table_of,
@@ -130,6 +132,11 @@ class Story:
         for kind, rows in expected.items():
             assert sorted(told[kind]) == sorted(rows), f"{kind} from {since} to {until}"
 
+    @property
+    def ids(self) -> list[int]:
+        """Those of all rows that the newest version holds, ascending."""
+        return sorted(self.survey.state)
+
     def _rows(self, version: int) -> dict[int, tuple[Any, ...]]:
         held = state_of(self.nights[version], ordered=self.survey.ordered)
         return {key: record.row for key, record in held.items()}
@@ -210,3 +217,25 @@ class Story:
     def show(self) -> None:
         """Show the newest version to readers of HATS."""
         in_process.show(self.survey.begin())
+
+
+class HistoryStory(Story):
+    """The story of a catalog that keeps all rows with their intervals of validity."""
+
+    def look_of_changes(self, since: int, until: int) -> None:
+        """Hold the changes between two versions against what plain pyarrow reads of both."""
+        changes = self.survey.catalog.changes(since, until).to_arrow()
+        old, new = (plain_changes.rows_of(self.survey.root, version) for version in (since, until))
+        plain_changes.assert_leads(changes, old, new, ["id", "valid_from"])
+
+    @property
+    def ids(self) -> list[int]:
+        return sorted(row[0] for row in history_of(self.survey.nights, ordered=self.survey.ordered))
+
+
+def story_of(place: Path, seed: int) -> Story:
+    """The story that a seed gives: shapes take turns, and every fourth of each keeps all its rows."""
+    turn, at = divmod(seed, len(SHAPES))
+    if turn % 4 == 3:
+        return HistoryStory(SHAPES[at].survey(place, UpsertHistory), seed)
+    return Story(SHAPES[at].survey(place), seed)

@@ -123,7 +123,7 @@ class VersionSummary(Frozen):
     )
     inserted: int | None = None  # mode upsert: keys that have a row by the nights that came, and had none
     updated: int | None = None  # keys that have another row by them
-    deleted: int | None = None  # keys that have no row any more
+    deleted: int | None = None  # keys that have no row any more; any mode: rows deleted on request
 
 
 def summarize(storage: Storage, metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionSummary:
@@ -158,7 +158,7 @@ def summarize(storage: Storage, metadata: CatalogMetadata, parent: CatalogMetada
         bytes_added=metadata.total_bytes - (parent.total_bytes if parent else 0) if known else None,
         increments_added=increments,
         rows_replaced=_rows_replaced(storage, parent, had - has) if kind is VersionKind.APPENDED else None,
-        **_changes(increments, kind),
+        **_changes(metadata, increments, kind, has - had),
     )
 
 
@@ -168,8 +168,16 @@ def _rows_replaced(storage: Storage, parent: CatalogMetadata | None, went: set[s
     return sum(increment.rows for increment in parent.increments_of(went, storage))
 
 
-def _changes(increments: Sequence[IncrementSummary], kind: VersionKind | None) -> dict[str, int]:
+def _changes(
+    metadata: CatalogMetadata,
+    increments: Sequence[IncrementSummary],
+    kind: VersionKind | None,
+    came: set[str],
+) -> dict[str, int]:
     """The sums of what nights changed; of none where increments came back that nobody has held against it."""
+    if kind is VersionKind.DELETED:
+        deletions = metadata.deletions or ()
+        return {"deleted": sum(deletion.rows for deletion in deletions if deletion.write_id in came)}
     told = [each for each in increments if each.inserted is not None]
     if not told or kind is VersionKind.ROLLED_BACK:
         return {}

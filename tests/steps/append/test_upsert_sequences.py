@@ -11,9 +11,8 @@ from zlib import crc32
 
 import pytest
 
-from tests.catalog.plain_changes import assert_leads, rows_of
 from tests.sequences.__main__ import small_tasks
-from tests.sequences.story import SHAPES, Shape, Story
+from tests.sequences.story import SHAPES, HistoryStory, Shape, Story
 from tests.steps.upserts import UpsertHistory, UpsertSurvey
 
 SEED = int(os.environ.get("UPSERT_SEED", "0"))  # another one gives other sequences
@@ -23,16 +22,6 @@ SEED = int(os.environ.get("UPSERT_SEED", "0"))  # another one gives other sequen
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
 def test_any_nights(tmp_path: Path, shape: Shape) -> None:
     Story(shape.survey(tmp_path), crc32(repr((*shape, SEED)).encode())).go_on(12)
-
-
-class HistoryStory(Story):
-    """The story of a catalog that keeps all rows with their intervals of validity."""
-
-    def look_of_changes(self, since: int, until: int) -> None:
-        """Hold the changes between two versions against what plain pyarrow reads of both."""
-        changes = self.survey.catalog.changes(since, until).to_arrow()
-        old, new = (rows_of(self.survey.root, version) for version in (since, until))
-        assert_leads(changes, old, new, ["id", "valid_from"])
 
 
 @pytest.mark.sampled(6)
