@@ -84,7 +84,7 @@ bench-fits: setup peers ## Compare ways to read FITS, and weigh the ingest of a 
 bench-append: setup ## Measure what a night costs in a catalog, and in one ten times as large
 	@$(with) python -m benchmarks.append
 
-bench-living: setup ## Measure a night of changed rows, a match and light curves that follow (ARGS="--sizes 1 10 40" for 40M rows)
+bench-living: setup ## Measure a night of changed rows, and the match, index and light curves that follow (ARGS="--sizes 1 10 40" for 40M rows)
 	@$(with) python -m benchmarks.living $(ARGS)
 
 bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy program (ARGS="--rows 2M" for a short one)

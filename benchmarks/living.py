@@ -2,8 +2,8 @@
 
 Catalogs of 1M, 10M and (by `--sizes 1 10 40`) 40M rows of equal density: so many pixels of order 1, a million
 rows in each. Nights of 50,000 records insert, change, move and delete rows of one field, which lies well
-inside the smallest catalog; a cross-match and light curves go on from their last version. Each run is a
-process of its own, from its first step to the view, without Spark. Then all is made anew: leaves of the
+inside the smallest catalog; a cross-match, an index and light curves go on from their last version. Each run
+is a process of its own, from its first step to the view, without Spark. Then all is made anew: leaves of the
 outcomes have to be the same to the byte, and the rows of the catalog those that numpy says. Ends with exit
 code 1 if a bar is missed.
 """
@@ -27,10 +27,12 @@ from benchmarks import living_page
 from benchmarks.living_rows import NIGHTS, UNITS, rows_after
 from benchmarks.living_runs import (
     CATALOGS,
+    INDEX,
     JOINS,
     VIEW,
     WEIGHED,
     digest_of,
+    index_sums,
     land,
     leaves_of,
     rows_of,
@@ -53,7 +55,7 @@ def build(place: Path, units: int, catalogs: list[str]) -> dict[str, float]:
                 rows = rows.append_column("op", pa.array(["I"] * rows.num_rows))
             land(place, name, 0, unit, rows)
         seconds[name] = run(place, name)["total"]["seconds"]
-    for name in JOINS:
+    for name in (*JOINS, INDEX):
         seconds[name] = run(place, name)["total"]["seconds"]
     return seconds
 
@@ -94,7 +96,7 @@ def measure(place: Path, units: int, catalogs: list[str]) -> dict[str, Any]:
     """What the median night costs, what follows it, and what making all of it anew does."""
     seconds = built(place, units, catalogs)
     place = place / "work"
-    followed = [name for name in catalogs if name in NIGHTS] + list(JOINS)
+    followed = [name for name in catalogs if name in NIGHTS] + [*JOINS, INDEX]
     followed.sort(key=list(living_page.TITLES).index)
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in followed}
     nights: dict[str, list[Any]] = {name: [] for name in NIGHTS}
@@ -108,14 +110,19 @@ def measure(place: Path, units: int, catalogs: list[str]) -> dict[str, Any]:
     for name, (*timed, traced) in runs.items():
         found["weighed"][name] = weighed(timed, traced)
         found["report"][name] = traced["report"]
-        if name in JOINS:
-            went_on = leaves_of(place, name)
+        if name not in NIGHTS:
+            went_on = sums_of(place, name)
             found["full seconds"][name] = run(place, name, full=True)["total"]["seconds"]
-            found["equal"][name] = went_on == leaves_of(place, name)
+            found["equal"][name] = went_on == sums_of(place, name)
         else:
             found["full seconds"][name] = seconds[name]
             found["equal"][name] = holds(place, units, name, nights[name])
     return found
+
+
+def sums_of(place: Path, name: str) -> str:
+    """What tells the files of a join or of the index from others."""
+    return index_sums(place) if name == INDEX else leaves_of(place, name)
 
 
 def holds(place: Path, units: int, name: str, nights: list[Any]) -> bool:

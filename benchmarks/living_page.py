@@ -16,6 +16,7 @@ OF_FULL, FULL_AT = 0.1, 40
 TITLES = {
     "stars": "The night",
     "match": "The cross-match that follows",
+    "index": "The index of keys that follows",
     "sources": "A night of sources, which lie where their objects do",
     "light_curves": "The light curves that follow",
     "scattered": "The night, with keys from all over the catalog",
@@ -24,6 +25,7 @@ _TOLD = {
     "stars": f"{NIGHT_ROWS:,} records of mode upsert: 35,000 rows change in place, 5,000 move, 5,000 are new "
     "and 5,000 are deleted. Their keys are near each other, as are the rows.",
     "match": "Of the catalog with another of as many rows, within 2 arcseconds.",
+    "index": "Of the keys of the catalog, in the order of keys.",
     "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object. Nothing says "
     "where an object lies: two columns of all of them are read, which grows with their number.",
     "light_curves": "Of 100,000 objects per million sources: a list for each.",
@@ -33,7 +35,7 @@ _TOLD = {
 }
 _NO_BAR = ("scattered",)
 _QUIET = 0.5  # the load of a machine that does nothing else, at most
-_TOGETHER = ("stars", "match", "sources", "light_curves")
+_TOGETHER = ("stars", "match", "index", "sources", "light_curves")
 
 
 def page(
@@ -93,8 +95,8 @@ def page(
     lines += ["", "## All of it, and made anew", "", _head(["seconds", *names, "wanted", ""]), *rows, ""]
     equal = all(all(each["equal"].values()) for each in found)
     lines.append(
-        "Leaves of the match and of the light curves made anew are the same, byte for byte, and the rows of "
-        "the catalogs those that numpy says, by SHA-256."
+        "Leaves of the match and of the light curves, and files of the index, are the same made anew, byte "
+        "for byte, and the rows of the catalogs those that numpy says, by SHA-256."
         if equal
         else f"NOT EQUAL: {[each['equal'] for each in found]}"
     )

@@ -28,7 +28,7 @@ FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 PLACED = {"position": {"ra": "ra", "dec": "dec"}, "threshold": "100000 rows"}
 UPSERT = {"mode": "upsert", "key": "id", "operation": {"column": "op"}} | PLACED
 CATALOGS: dict[str, dict[str, Any]] = {
-    "stars": UPSERT,
+    "stars": UPSERT | {"index": ["id"]},
     "others": {"mode": "append", "margin": {"arcsec": [5]}} | PLACED,
     "objects": {"mode": "append", "co_partitioned": ["id"]} | PLACED | {"threshold": "10000 rows"},
     "sources": UPSERT | {"position_from": {"catalog": "objects", "on": {"object_id": "id"}}},
@@ -52,6 +52,8 @@ JOINS: dict[str, dict[str, Any]] = {
     },
 }
 WEIGHED = ("seconds", "bytes read", "bytes written")
+INDEX = "index"
+"""The step that follows the stars, not a catalog: the index of their keys."""
 VIEW = "view"
 _MARKS = "steps"
 
@@ -198,6 +200,24 @@ def _join(place: Path, name: str, full: bool, scale: _Scale) -> dict[str, Any]:
     return {name: report[name] for name in ("leaves_written", "leaves_kept", "full_because")}
 
 
+def _index(place: Path, full: bool, scale: _Scale) -> dict[str, Any]:
+    from hipslake.api.step_runner import StepRunner
+
+    with StepRunner(place, "catalog_index", "stars", spark=False, told=scale.told) as runner:
+        runner.resolve("resolve:published", catalog="stars")
+        report = runner.perform("index", published=True, full=full)
+        runner.outcome(report.version)
+    return {"files_kept": report.files_kept, "full_because": report.full_because}
+
+
+def index_sums(place: Path) -> str:
+    """The checksums of the files of the index, as text."""
+    from hipslake import Catalog
+
+    (index,) = Catalog.open(place / "catalogs" / "stars").metadata.indices
+    return " ".join(file.sha256 for file in index.files)
+
+
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--place", type=Path, required=True)
@@ -208,6 +228,8 @@ def _main() -> None:
     scale = _Scale(given.place)
     if given.what in CATALOGS:
         report = _ingest(given.place, given.what, given.night, scale)
+    elif given.what == INDEX:
+        report = _index(given.place, given.full, scale)
     else:
         report = _join(given.place, given.what, given.full, scale)
     print(json.dumps({"total": scale.total(), "steps": scale.steps, "report": report}))
