@@ -9,6 +9,7 @@ some of the catalogs at their end.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import shutil
@@ -63,7 +64,7 @@ def main() -> int:
     by_lsdb = {seed for seed in seeds if given.lsdb_every and is_read_by_lsdb(seed, given.lsdb_every)}
     told: list[Told] = []
     with tempfile.TemporaryDirectory(prefix="hipslake-sequences-") as place:
-        with ProcessPoolExecutor(given.processes) as pool:
+        with ProcessPoolExecutor(given.processes, initializer=collect_rarely) as pool:
             running = [
                 pool.submit(tell, Path(place) / str(seed), seed, given.commits, seed in by_lsdb)
                 for seed in seeds
@@ -121,6 +122,12 @@ def is_read_by_lsdb(seed: int, every: int) -> bool:
     hats = [at for at, shape in enumerate(SHAPES) if shape.layout == "hats"]
     turn, at = divmod(seed, len(SHAPES))
     return at in hats and (turn * len(hats) + hats.index(at)) % max(1, every * len(hats) // len(SHAPES)) == 0
+
+
+def collect_rarely() -> None:
+    """Keep what was imported, millions of objects, out of later garbage collections."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def tell(place: Path, seed: int, commits: int, kept: bool) -> Told:
