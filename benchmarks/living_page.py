@@ -26,8 +26,8 @@ _TOLD = {
     "and 5,000 are deleted. Their keys are near each other, as are the rows.",
     "match": "Of the catalog with another of as many rows, within 2 arcseconds.",
     "index": "Of the keys of the catalog, in the order of keys.",
-    "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object. Nothing says "
-    "where an object lies: two columns of all of them are read, which grows with their number.",
+    "sources": f"{NIGHT_ROWS:,} records in the same shares; what moves goes to another object. The index "
+    "of the objects says where they lie.",
     "light_curves": "Of 100,000 objects per million sources: a list for each.",
     "scattered": "The same rows, with keys that say nothing of where they lie: 50,000 lookups all over the "
     "key records. How many of their row groups hold one of the keys grows with the catalog, so there is no "

@@ -30,7 +30,9 @@ UPSERT = {"mode": "upsert", "key": "id", "operation": {"column": "op"}} | PLACED
 CATALOGS: dict[str, dict[str, Any]] = {
     "stars": UPSERT | {"index": ["id"]},
     "others": {"mode": "append", "margin": {"arcsec": [5]}} | PLACED,
-    "objects": {"mode": "append", "co_partitioned": ["id"]} | PLACED | {"threshold": "10000 rows"},
+    "objects": {"mode": "append", "co_partitioned": ["id"], "index": ["id"]}
+    | PLACED
+    | {"threshold": "10000 rows"},
     "sources": UPSERT | {"position_from": {"catalog": "objects", "on": {"object_id": "id"}}},
     "scattered": UPSERT,
 }

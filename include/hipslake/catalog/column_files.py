@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.partitions import PartitionSidecar, read_partition_sidecars
+from hipslake.catalog.partitions import PartitionSidecar, leaf_spans, read_partition_sidecars
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 
@@ -26,10 +27,23 @@ class ColumnFiles(NamedTuple):
 
     @classmethod
     def of(
-        cls, storage: Storage, metadata: CatalogMetadata, column: str, group_name: str | None = None
+        cls,
+        storage: Storage,
+        metadata: CatalogMetadata,
+        column: str,
+        group_name: str | None = None,
+        *,
+        meeting: Intervals | None = None,
     ) -> ColumnFiles:
-        """All leaf files of a group that stores the column: the first one that does, if none is named."""
+        """The leaf files of a group that stores the column: the first one that does, if none is named.
+
+        All of them, or those of leaves that meet some stretches of the curve.
+        """
         group = metadata.group(metadata.group_with(column) if group_name is None else group_name)
+        if meeting is not None:
+            near = group.table_near(storage, meeting.start, meeting.stop)
+            near = near.filter(pa.array(meeting.touch(*leaf_spans(near))))
+            return cls(storage, column, group.to_arrow(), tuple(near["path"].to_pylist()), ())
         paths = () if group.sidecars is not None else tuple(group.table(storage)["path"].to_pylist())
         return cls(storage, column, group.to_arrow(), paths, group.sidecars or ())
 

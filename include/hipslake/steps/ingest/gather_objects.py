@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.column_files import ColumnFiles
+from hipslake.catalog.finding import find_values
 from hipslake.catalog.object_pixels import (
     ObjectPixels,
     forget_pieces,
@@ -26,6 +27,7 @@ from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source
+from hipslake.sphere.intervals import Intervals
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import to_targets
@@ -38,9 +40,10 @@ log = logging.getLogger(__name__)
 SMALL_SOURCE_BYTES = 256 << 20  # of sources below this, the ids are gathered first, and only their objects
 _TASKS_PER_CORE = 4
 _CODES = pa.schema([("code", pa.uint64())])
-_FOUND = pa.schema([("code", pa.int64())])  # the same bits: Spark has no unsigned numbers
+_BATCH_KEYS = 1 << 20
 _RESULT = pa.schema([("objects", pa.int64())])
 _WANTED = f"{ObjectPixels.FOLDER}/wanted.arrow"
+_LOOKED_UP = 10  # from so many objects for each id on, an index is asked where the objects lie
 
 
 def gather_object_pixels(
@@ -49,7 +52,8 @@ def gather_object_pixels(
     """Leave the ids and pixels of the run's objects in its folder, sorted by code; return how to find them.
 
     Where the source is small, first its ids are gathered, and then only their objects are kept: a night needs
-    the memory of a night, however many objects there are. They are still all read, two columns of them.
+    the memory of a night, however many objects there are. Where the catalog of the objects has an index of
+    their ids, only leaves are read that hold those objects; else two columns of all objects are.
 
     Parameters
     ----------
@@ -84,11 +88,17 @@ def gather_object_pixels(
                 field = schema.field(given.column)
             rows = most = objects.metadata.total_rows
             small = splits.file_bytes < SMALL_SOURCE_BYTES
+            places = None
             if small:
-                most = min(rows, _store_wanted(folder.storage, source, splits, field, engine))
+                wanted = _wanted_keys(
+                    WantedTask(source, splits, splits.runs(engine.cores), field, kind), engine
+                )
+                _store_wanted(folder.storage, wanted)
+                most = min(rows, len(wanted))
+                places = _places_of(objects, given.key, wanted)
             pieces = pieces_for(most)
-            files = ColumnFiles.of(objects.storage, objects.metadata, given.key)
-            parts = tuple(files.cut(_TASKS_PER_CORE * engine.cores))
+            files = ColumnFiles.of(objects.storage, objects.metadata, given.key, meeting=places)
+            parts = tuple(files.cut(_TASKS_PER_CORE * engine.cores)) or (files,)
             task = GatherTask(folder.storage, kind, frozen, pieces, parts, small)
             with engine.progress("objects"):
                 found = engine.exchange(
@@ -192,31 +202,63 @@ class GatherTask:
 
 @dataclass(frozen=True)
 class WantedTask:
-    """Reads the ids of the splits of each task; gives the codes of the distinct ones."""
+    """Reads the ids of the splits of each task; gives the distinct ones.
+
+    Attributes
+    ----------
+    source : Source
+    splits : SplitList
+    tasks : tuple of (int, int)
+        Per task, the splits that it reads.
+    field : pyarrow.Field
+        The column of ids in the source.
+    kind : str
+        Of the ids.
+    """
 
     source: Source
     splits: SplitList
     tasks: tuple[tuple[int, int], ...]
     field: pa.Field
+    kind: KeyKind
+
+    @property
+    def result(self) -> pa.Schema:
+        """What a task gives: integers as the int64 of their bits, as Spark has no unsigned ones."""
+        return pa.schema([("id", pa.large_string() if self.kind == "text" else pa.int64())])
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Give the codes of a task."""
-        found = [np.empty(0, np.uint64)]
+        """Give the ids of a task."""
+        found = []
         for split in self.splits.between(*self.tasks[task]):
             for batch in self.source.read(split, pa.schema([self.field]), [self.field.name]):
-                found.append(np.unique(key_codes(plain_keys(batch.column(0)).drop_null())))
-        yield pa.record_batch([np.unique(np.concatenate(found)).view(np.int64)], schema=_FOUND)
+                keys = plain_keys(batch.column(0)).drop_null().unique()
+                found.append(keys.view(pa.int64()) if self.kind == "uint64" else keys)
+        ids = pa.chunked_array(found, self.result.field("id").type).unique()
+        yield from pa.table([ids], schema=self.result).to_batches(max_chunksize=_BATCH_KEYS)
 
 
-def _store_wanted(folder: Storage, source: Source, splits: SplitList, field: pa.Field, engine: Engine) -> int:
-    """Leave the codes of all ids of the source in the run folder, ascending; return how many there are."""
-    task = WantedTask(source, splits, splits.runs(engine.cores), field)
+def _wanted_keys(task: WantedTask, engine: Engine) -> pa.Array:
+    """The distinct ids of the source, as `plain_keys` gives them."""
     with engine.progress("ids"):
-        found = engine.run(task, tasks=len(task.tasks), result=_FOUND)
-    codes = np.unique(found["code"].to_numpy().view(np.uint64))
+        found = engine.run(task, tasks=len(task.tasks), result=task.result)
+    keys = found["id"].unique()
+    return keys.view(pa.uint64()) if task.kind == "uint64" else keys
+
+
+def _store_wanted(folder: Storage, keys: pa.Array) -> None:
+    """Leave the codes of ids in the run folder, ascending."""
+    codes = np.unique(key_codes(keys))
     with folder.open(_WANTED, "wb", durable=False) as file, pa.ipc.new_file(file, _CODES) as writer:
         writer.write_batch(pa.record_batch([codes], schema=_CODES))
-    return len(codes)
+
+
+def _places_of(objects: CatalogReader, column: str, keys: pa.Array) -> Intervals | None:
+    """Where objects with some ids can lie, by the index of their ids; None if all are read as well."""
+    metadata = objects.metadata
+    if metadata.index_of(column) is None or len(keys) * _LOOKED_UP > metadata.total_rows:
+        return None
+    return find_values(objects.storage, metadata, column, keys)[0]
 
 
 def coded(batch: pa.RecordBatch, kind: KeyKind) -> pa.RecordBatch:
