@@ -6,17 +6,31 @@ import hashlib
 from pathlib import Path
 
 import hipslake
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 
 def data_files(catalog: hipslake.Catalog) -> dict[str, str]:
-    """The data files of a version, margins and indices too: path in the folder of its write -> SHA-256."""
-    root = Path(catalog.uri)
-    written = root / catalog.metadata.write_id
+    """The data files of a version, margins and indices too: path in the folder of its write -> SHA-256.
+
+    Of lists of leaf files, which name the write, what they hold without its name.
+    """
+    root, write = Path(catalog.uri), catalog.metadata.write_id
     return {
-        str(path.relative_to(written)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(written.rglob("*.parquet"))
+        str(path.relative_to(root / write)): _listed(path, write)
+        if path.name.startswith("indexed_")
+        else hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((root / write).rglob("*.parquet"))
         if path.name not in ("_metadata", "_common_metadata", "partition_info.parquet")
     }
+
+
+def _listed(path: Path, write: str) -> str:
+    table = pq.read_table(path)
+    paths = pc.replace_substring(table["path"], write, "")
+    table = table.set_column(table.column_names.index("path"), "path", paths)
+    assert table.num_rows
+    return hashlib.sha256(str(table.to_pylist()).encode()).hexdigest()
 
 
 def leaves(catalog: hipslake.Catalog) -> list[tuple[int, int, int, str]]:

@@ -50,8 +50,10 @@ def _documents(root: Path) -> list[dict[str, Any]]:
 def _paths(root: Path, value: Any) -> Iterator[str]:
     """Every text that begins with a write id and goes on below it; of tables beside, what stands in them."""
     if isinstance(value, dict):
-        for each in value.values():
-            yield from _paths(root, each)
+        for name, each in value.items():
+            found = _paths(root, each)
+            # What an index was built of is named by lists that the version needs, and may itself be gone.
+            yield from (path for path in found if name != "built_of" or "/_sidecars/" in path)
     elif isinstance(value, list):
         for each in value:
             yield from _paths(root, each)

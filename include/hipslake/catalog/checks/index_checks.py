@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
 from hipslake.catalog.checks.leaf_lists import tasks_for
+from hipslake.catalog.checks.sidecar_checks import partition_sidecar_problems
 from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
 from hipslake.catalog.index_cuts import CutRule, entry_hashes, ranks_as_text, ranks_of
 from hipslake.catalog.indexed_leaves import knows_all_rows, leaves_apart
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
-from hipslake.catalog.partitions import pixels_in
+from hipslake.catalog.partitions import PartitionSidecar, pixels_in
 from hipslake.engine.model import Engine
-from hipslake.errors import CatalogFormatError
 from hipslake.joins.key_codes import plain_keys
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
@@ -63,13 +63,11 @@ def index_problems(
     for index in metadata.indices:
         if not (index.others and index.others[0] in seen):
             yield from hats_index_problems(storage, index)
-        try:
-            unasked = _unasked(storage, metadata, index)
-        except CatalogFormatError as error:
-            yield Problem.of(ProblemKind.UNREADABLE, "", f"{error}", _MEND)
-            unasked = None
+        damaged = partition_sidecar_problems(storage, _lists_of_leaves(metadata, index, seen))
+        yield from damaged
+        unasked = _unasked(storage, metadata, index) if against_rows and not damaged else None
         digest, last = _Digest(unasked), None
-        whole = against_rows and unasked is not None
+        whole = unasked is not None
         for file in index.files:
             if file.path in seen:
                 whole = False
@@ -87,6 +85,13 @@ def index_problems(
         if whole:
             differing = _against_rows(storage, metadata, index, engine, digest)
             yield from or_unread(differing, f"the index of {index.column!r} was not checked")
+
+
+def _lists_of_leaves(metadata: CatalogMetadata, index: Index, seen: Container[str]) -> list[PartitionSidecar]:
+    """The lists of the leaf files that an index was built of which are looked at with nothing else."""
+    others = {sidecar.path for group in metadata.groups for sidecar in group.sidecars or ()}
+    listed = () if index.built_of is None else index.built_of.sidecars
+    return [sidecar for sidecar in listed if sidecar.path not in others and sidecar.path not in seen]
 
 
 def _unasked(storage: Storage, metadata: CatalogMetadata, index: Index) -> Intervals | None:

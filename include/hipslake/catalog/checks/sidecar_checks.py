@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, list_folder, listed_checksums
 from hipslake.catalog.leaf_stamps import STAMP_SCHEMA
-from hipslake.catalog.metadata import Adopted, GroupMetadata, Increment, Margin, Rejects
+from hipslake.catalog.metadata import Adopted, Increment, Rejects
 from hipslake.catalog.partitions import (
     COVERAGE_SCHEMA,
     PARTITION_SCHEMA,
     SOURCE_SCHEMA,
+    PartitionSidecar,
     Sidecar,
     read_sidecar,
 )
@@ -37,16 +38,15 @@ class _Asked(NamedTuple):
     repairable: bool
 
 
-def partition_sidecar_problems(storage: Storage, group: GroupMetadata | Margin) -> list[Problem]:
-    """What is wrong with the sidecars that list the files of a column group or of a margin.
+def partition_sidecar_problems(storage: Storage, sidecars: Iterable[PartitionSidecar]) -> list[Problem]:
+    """What is wrong with sidecars that list leaf files: of a column group, of a margin, or those of an index.
 
     Parameters
     ----------
     storage : Storage
         At the catalog's root.
-    group : GroupMetadata or Margin
+    sidecars : iterable of PartitionSidecar
     """
-    sidecars = group.sidecars or ()
     asked = [_Asked(each, PARTITION_SCHEMA, None, True, False) for each in sidecars]
     return list(_problems(storage, asked))
 

@@ -273,10 +273,14 @@ class Verification:
                 self._leaf_problems.append(fault_problem(path, *repeated(count, rows[0])))
 
     @property
+    def leaves_can_be_read(self) -> bool:
+        """Whether the rows of all leaf files could be read, after `add` was called for each."""
+        return not self._damaged and not any(group.lost for group in self._groups.values())
+
+    @property
     def margins_can_be_checked(self) -> bool:
         """Whether there are margins, and all leaf files are as they were, after `add` was called for each."""
-        lost = any(group.lost for group in self._groups.values())
-        return bool(self._metadata.margins) and not lost and not self._leaf_problems
+        return bool(self._metadata.margins) and self.leaves_can_be_read and not self._leaf_problems
 
     def add_margins(self, found: MarginFindings) -> None:
         """Take what the margins were found to hold of one leaf."""
@@ -329,7 +333,7 @@ class Verification:
         try:
             table = group.table(self._storage)
         except (CatalogFormatError, FileNotFoundError) as error:
-            found = partition_sidecar_problems(self._storage, group)
+            found = partition_sidecar_problems(self._storage, group.sidecars or ())
             self._problems += found or [Problem.of(ProblemKind.UNREADABLE, "", str(error))]
             self._groups[group.name].lost = True
             return

@@ -182,6 +182,7 @@ def increment_of(
     rejects = rejects_root(write_id) if report.rows_rejected else None
     if rejects is not None:
         storage.write(f"{rejects}/{HIDDEN_CHECKSUMS}", checksum_list(list_folder(storage, rejects)))
+    written = None if run.spec.mode.by_intervals else _written_coverage(folder)
     return Increment(
         ordinal=ordinal,
         key=key,
@@ -195,8 +196,7 @@ def increment_of(
         rejects=Rejects(rows=report.rows_rejected, path=rejects, reasons=report.rejected),
         superseded=report.rows_superseded or None,
         changes=changes,
-        coverage=_written_coverage(folder)
-        or write_coverage(storage, write_id, _counted_coverage(folder, run.spec)),
+        coverage=written or write_coverage(storage, write_id, _counted_coverage(folder, run.spec)),
     )
 
 
