@@ -55,11 +55,13 @@ SHAPES = [
 ]
 
 
-def random_records(rng: np.random.Generator, survey: UpsertSurvey, number: int, count: int) -> list[Record]:
+def random_records(
+    rng: np.random.Generator, survey: UpsertSurvey, number: int, count: int, keys: int = KEYS
+) -> list[Record]:
     """Records of some keys: puts at old and new places, and deletes; no two of a key are of one order."""
     taken = {(each.id, each.seq) for other, its in survey.nights.items() if other != number for each in its}
     found: list[Record] = []
-    for key in rng.choice(KEYS, count, replace=survey.ordered).tolist():
+    for key in rng.choice(keys, count, replace=survey.ordered).tolist():
         seq = int(rng.integers(0, 1000))
         if (key, seq) in taken:
             continue

@@ -32,10 +32,10 @@ class Change(NamedTuple):
     path: str
 
 
-def changes(root: str, copies: str, task: Callable[..., object], *arguments: Any) -> list[Change]:
+def changes(root: str, copies: str | None, task: Callable[..., object], *arguments: Any) -> list[Change]:
     """Run a task to its end in a process of its own; what it changed below the root, in order.
 
-    `<copies>/<n>` is the root as it was right before change n.
+    `<copies>/<n>` is the root as it was right before change n; with None it is not copied.
     """
     receiving, sending = forked.CLEAN.Pipe(duplex=False)
     _run(_record, (sending, root, copies, task, arguments), 0)
@@ -68,14 +68,15 @@ def _copied(root: str, place: str) -> None:
 
 
 def _record(
-    sending: Any, root: str, copies: str, task: Callable[..., object], arguments: tuple[Any, ...]
+    sending: Any, root: str, copies: str | None, task: Callable[..., object], arguments: tuple[Any, ...]
 ) -> None:
     found: list[Change] = []
     one_at_a_time = threading.Lock()  # some steps write in several threads
 
     def copy(change: Change) -> None:
         with one_at_a_time:
-            _copied(root, f"{copies}/{len(found)}")
+            if copies is not None:
+                _copied(root, f"{copies}/{len(found)}")
             found.append(change)
 
     on_change(root, copy)

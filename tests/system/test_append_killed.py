@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
@@ -14,7 +10,8 @@ from hipslake.versions.write_id import is_write_id
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
-from tests.system.dying import Change, changes, killed_before
+from tests.system.dying import killed_before
+from tests.system.night_stage import NightStage, changes_of_run
 from tests.system.runs import DEAD_AT_ONCE
 
 COLUMNS = ["id", "ra", "dec", "mag", "night"]
@@ -26,24 +23,8 @@ def append_and_show(folder: RunFolder) -> None:
     in_process.show(folder)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A catalog of three nights, and a run that replaces one of them."""
-
-    survey: Survey
-    folder: RunFolder
-    before: pa.Table
-    after: pa.Table
-    changes: list[Change]
-
-    @property
-    def warehouse(self) -> Path:
-        return self.survey.place / "warehouse"
-
-    def set(self, moment: int) -> None:
-        """Make the warehouse as it was right before a change."""
-        shutil.rmtree(self.warehouse)
-        shutil.copytree(self.survey.place / "moments" / str(moment), self.warehouse, symlinks=True)
+class Stage(NightStage[Survey, pa.Table]):
+    """Nights in mode append."""
 
     def seen(self) -> int:
         """Which version readers see, checked whole."""
@@ -51,6 +32,19 @@ class Stage:
         rows = catalog.read().select(COLUMNS).sort_by("id").combine_chunks()
         assert rows.equals({3: self.before, 4: self.after}[catalog.version])
         return catalog.version
+
+    def assert_retry_ends_it(self) -> None:
+        """Run the run again; the next one sweeps what it left."""
+        append_and_show(self.folder)
+        assert self.seen() == 4
+        catalog = self.survey.catalog
+        catalog.verify().raise_if_failed()
+        self.survey.start(0)
+        needed = {increment.write_id for increment in catalog.increments} | {catalog.metadata.write_id}
+        for version in catalog.versions():
+            needed.add(Catalog.open(catalog.uri, version=version).metadata.write_id)
+        found = {path.name for path in self.survey.root.iterdir() if is_write_id(path.name)}
+        assert found - needed == set()
 
 
 @pytest.fixture(scope="module", params=["rewrite", pytest.param("add_file", marks=pytest.mark.slow)])
@@ -62,52 +56,46 @@ def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     before = rows_of(survey)
     survey.land(1, night_rows(1, rows=170, seed=6))
     folder = survey.start(1)
-    made = changes(str(survey.place / "warehouse"), str(place / "moments"), append_and_show, folder)
+    made = changes_of_run(survey, folder, append_and_show)
     return Stage(survey, folder, before, rows_of(survey), made)
+
+
+@pytest.fixture(scope="module")
+def moments(stage: Stage) -> Stage:
+    """The stage with a copy of every moment."""
+    return stage.with_moments(append_and_show)
 
 
 def rows_of(survey: Survey) -> pa.Table:
     return pa.concat_tables(survey.landed.values()).sort_by("id").combine_chunks()
 
 
-def commit(stage: Stage) -> int:
-    """The number of the change that is the commit."""
-    found = [n for n, change in enumerate(stage.changes) if change.path.endswith("_versions/00000004.json")]
-    return found[0]
+@pytest.mark.slow
+def test_readers_see_one_version_or_the_other_at_every_moment(moments: Stage) -> None:
+    for moment in range(len(moments.changes)):
+        moments.set(moment)
+        assert moments.seen() == (3 if moment <= moments.commit else 4), moments.changes[moment]
 
 
 @pytest.mark.slow
-def test_readers_see_one_version_or_the_other_at_every_moment(stage: Stage) -> None:
-    for moment in range(len(stage.changes)):
-        stage.set(moment)
-        assert stage.seen() == (3 if moment <= commit(stage) else 4), stage.changes[moment]
-
-
-@pytest.mark.parametrize("every", [84, pytest.param(7, marks=pytest.mark.slow)])
 def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, every: int
+    moments: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
-    about_commit = range(max(0, commit(stage) - 2), commit(stage) + 4)
-    for moment in sorted({*range(0, len(stage.changes), every), *about_commit}):
-        stage.set(moment)
-        append_and_show(stage.folder)
-        assert stage.seen() == 4
-        catalog = stage.survey.catalog
-        catalog.verify().raise_if_failed()
-        stage.survey.start(0)  # the next run sweeps, and has nothing to do
-        needed = {increment.write_id for increment in catalog.increments} | {catalog.metadata.write_id}
-        for version in catalog.versions():
-            needed.add(Catalog.open(catalog.uri, version=version).metadata.write_id)
-        found = {path.name for path in stage.survey.root.iterdir() if is_write_id(path.name)}
-        assert found - needed == set(), stage.changes[moment]
+    about_commit = range(max(0, moments.commit - 2), moments.commit + 4)
+    for moment in sorted({*range(0, len(moments.changes), 7), *about_commit}):
+        moments.set(moment)
+        moments.assert_retry_ends_it()
 
 
-def test_a_process_that_is_killed_leaves_what_its_retry_can_end(stage: Stage) -> None:
-    for moment in (commit(stage) - 1, commit(stage), commit(stage) + 1):
+def test_a_process_that_is_killed_leaves_what_its_retry_can_end(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in DEAD_AT_ONCE.items():
+        monkeypatch.setenv(name, value)
+    for moment in (stage.commit // 2, stage.commit, stage.commit + 1):
         stage.set(0)
         killed_before(moment, str(stage.warehouse), append_and_show, stage.folder)
-        stage.seen()
-        append_and_show(stage.folder)
-        assert stage.seen() == 4
+        assert stage.seen() == (3 if moment <= stage.commit else 4), stage.changes[moment]
+        stage.assert_retry_ends_it()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,8 @@ from hipslake.steps.run import RunFolder
 from tests.catalog.leftovers import missing, orphans
 from tests.steps import in_process
 from tests.steps.upserts import TWO_GROUPS, Record, UpsertSurvey, plain_rows, rows_of, state_of, table_of
-from tests.system.dying import Change, changes, killed_before
+from tests.system.dying import killed_before
+from tests.system.night_stage import NightStage, changes_of_run
 from tests.system.runs import DEAD_AT_ONCE
 
 KEYS = 70
@@ -42,24 +40,8 @@ def records(number: int, seed: int = 0, *, keys: Sequence[int] = range(KEYS)) ->
     return found
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A catalog of three nights, and a run that replaces one of them."""
-
-    survey: UpsertSurvey
-    folder: RunFolder
-    before: list[tuple[Any, ...]]
-    after: list[tuple[Any, ...]]
-    changes: list[Change]
-
-    @property
-    def warehouse(self) -> Path:
-        return self.survey.place / "warehouse"
-
-    def set(self, moment: int) -> None:
-        """Make the warehouse as it was right before a change."""
-        shutil.rmtree(self.warehouse)
-        shutil.copytree(self.survey.place / "moments" / str(moment), self.warehouse, symlinks=True)
+class Stage(NightStage[UpsertSurvey, list[tuple[Any, ...]]]):
+    """Nights in mode upsert."""
 
     def seen(self) -> int:
         """Which version readers see, by the library and by plain pyarrow."""
@@ -69,12 +51,6 @@ class Stage:
         assert plain_rows(self.survey, catalog.metadata) == expected
         assert missing(self.survey.root) == set()
         return catalog.version
-
-    @property
-    def commit(self) -> int:
-        """The number of the change that is the commit."""
-        version = f"{self.survey.root}/_versions/00000004.json"
-        return next(at for at, change in enumerate(self.changes) if change.path == version)
 
     def assert_retry_ends_it(self) -> None:
         """Run the run again; what it left goes, and the night that was replaced may come back."""
@@ -101,11 +77,17 @@ def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     before = sorted(record.row for record in survey.state.values())
     survey.land(1, table_of(records(1, seed=1)))
     folder = survey.resolve(1)
-    made = changes(str(survey.place / "warehouse"), str(place / "moments"), upsert_and_show, folder)
+    made = changes_of_run(survey, folder, upsert_and_show)
     survey.nights[1] = records(1, seed=1)
     after = sorted(record.row for record in survey.state.values())
     assert brings_every_kind_of_change(survey)
     return Stage(survey, folder, before, after, made)
+
+
+@pytest.fixture(scope="module")
+def moments(stage: Stage) -> Stage:
+    """The stage with a copy of every moment."""
+    return stage.with_moments(upsert_and_show)
 
 
 def brings_every_kind_of_change(survey: UpsertSurvey) -> bool:
@@ -119,47 +101,49 @@ def brings_every_kind_of_change(survey: UpsertSurvey) -> bool:
 
 
 @pytest.mark.slow
-def test_readers_see_one_version_or_the_other_at_every_moment(stage: Stage) -> None:
-    for moment in range(len(stage.changes)):
-        stage.set(moment)
-        assert stage.seen() == (3 if moment <= stage.commit else 4), stage.changes[moment]
-
-
-@pytest.mark.parametrize("every", [150, pytest.param(4, marks=pytest.mark.slow)])
-def test_whenever_it_is_killed_its_retry_ends_it_and_a_vacuum_takes_what_it_left(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, every: int
-) -> None:
-    for name, value in DEAD_AT_ONCE.items():
-        monkeypatch.setenv(name, value)
-    about_commit = range(stage.commit - 1, stage.commit + 3)
-    for moment in sorted({*range(0, len(stage.changes), every), *about_commit}):
-        stage.set(moment)
-        stage.assert_retry_ends_it()
+def test_readers_see_one_version_or_the_other_at_every_moment(moments: Stage) -> None:
+    for moment in range(len(moments.changes)):
+        moments.set(moment)
+        assert moments.seen() == (3 if moment <= moments.commit else 4), moments.changes[moment]
 
 
 @pytest.mark.slow
-def test_another_night_may_come_before_the_retry(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whenever_it_is_killed_its_retry_ends_it_and_a_vacuum_takes_what_it_left(
+    moments: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in DEAD_AT_ONCE.items():
+        monkeypatch.setenv(name, value)
+    about_commit = range(moments.commit - 1, moments.commit + 3)
+    for moment in sorted({*range(0, len(moments.changes), 4), *about_commit}):
+        moments.set(moment)
+        moments.assert_retry_ends_it()
+
+
+@pytest.mark.slow
+def test_another_night_may_come_before_the_retry(moments: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the killed run left keeps nobody else from their work, and its retry merges into theirs."""
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
-    survey, nights = stage.survey, dict(stage.survey.nights)
-    for moment in range(0, stage.commit + 1, 9):
-        stage.set(moment)
+    survey, nights = moments.survey, dict(moments.survey.nights)
+    for moment in range(0, moments.commit + 1, 9):
+        moments.set(moment)
         survey.nights = {**nights, 1: records(1)}
         survey.upsert(5, records(5, keys=range(20, KEYS + 20)))
         survey.assert_holds_the_state()
-        upsert_and_show(stage.folder)
+        upsert_and_show(moments.folder)
         survey.nights[1] = nights[1]
         survey.assert_holds_the_state()
         assert survey.catalog.versions() == [1, 2, 3, 4, 5]
     survey.nights = nights
 
 
-def test_a_process_that_is_killed_leaves_what_its_retry_can_end(stage: Stage) -> None:
-    for moment in (stage.commit // 2, stage.commit - 1, stage.commit, stage.commit + 1):
+def test_a_process_that_is_killed_leaves_what_its_retry_can_end(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in DEAD_AT_ONCE.items():
+        monkeypatch.setenv(name, value)
+    for moment in (stage.commit // 2, stage.commit, stage.commit + 1):
         stage.set(0)
         killed_before(moment, str(stage.warehouse), upsert_and_show, stage.folder)
-        stage.seen()
-        upsert_and_show(stage.folder)
-        assert stage.seen() == 4
-        stage.survey.assert_holds_the_state()
+        assert stage.seen() == (3 if moment <= stage.commit else 4), stage.changes[moment]
+        stage.assert_retry_ends_it()

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.metadata import CatalogMetadata
 
+from tests.sequences.story import MARGIN, random_records
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey
 from tests.steps.upserts import COLUMNS, TWO_GROUPS, Record, UpsertSurvey, plain_rows
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.sampled(4)
 
 KEYS = 50
 NIGHTS = 5
-MARGIN = "\nmargin: {arcsec: [3600]}"
 SEED = int(os.environ.get("DELETE_SEED", "0"))  # another one gives other sequences
 CONE = "cone 80.5 20.5 0.4deg"
 
@@ -65,28 +65,6 @@ class DeletingSurvey(UpsertSurvey):
         assert (self.catalog.version > before) is bool(chosen)
 
 
-def records(rng: np.random.Generator, survey: UpsertSurvey, number: int, count: int) -> list[Record]:
-    """Records of some keys: puts at old and new places, and deletes; no two of a key are of one order."""
-    taken = {(each.id, each.seq) for other, its in survey.nights.items() if other != number for each in its}
-    found: list[Record] = []
-    for key in rng.choice(KEYS, count, replace=survey.ordered).tolist():
-        seq = int(rng.integers(0, 1000))
-        if (key, seq) in taken:
-            continue
-        taken.add((key, seq))
-        if rng.random() < 0.25:
-            found.append(Record("D", key, seq, None, None, 0.0, number))
-            continue
-        place = np.random.default_rng([key, int(rng.integers(0, 3))])
-        ra, dec = (
-            (place.uniform(80, 81), place.uniform(20, 21))
-            if key % 2
-            else (place.uniform(0, 360), place.uniform(-80, 80))
-        )
-        found.append(Record("IU"[int(rng.integers(2))], key, seq, ra, dec, float(rng.normal()), number))
-    return found
-
-
 def in_cone(ra: float | None, dec: float | None) -> bool:
     """Whether a position lies in the cone, by the haversine formula."""
     assert ra is not None
@@ -122,7 +100,7 @@ def play(survey: DeletingSurvey, seed: int, steps: int) -> None:
         what = rng.choice(["night", "again", "delete", "compact", "rollback"], p=[0.4, 0.1, 0.35, 0.05, 0.1])
         before = survey.catalog.metadata if versions else None
         if what == "night" or not versions:
-            survey.upsert(number, records(rng, survey, number, int(rng.integers(1, KEYS))))
+            survey.upsert(number, random_records(rng, survey, number, int(rng.integers(1, KEYS)), KEYS))
         elif what == "again":
             number = int(rng.choice(list(survey.nights)))
             survey.upsert(number, list(survey.nights[number]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hipslake.catalog.indexed_leaves import unknown_places
 
@@ -34,26 +35,37 @@ def a_survey(place: Path, layout: str, groups: str, append: str) -> Survey:
     return Survey(place, threshold="120 rows", layout=layout, more=f"{MORE}append: {append}\n{groups}")
 
 
+def bring(survey: Survey, number: int, rows: pa.Table) -> None:
+    """Land a night and append it."""
+    survey.land(number, rows)
+    survey.append(number)
+
+
+def an_indexed_survey(place: Path, layout: str, rows: int) -> Survey:
+    """A survey with an index of its only night."""
+    survey = a_survey(place, layout, "", "rewrite")
+    bring(survey, 0, rows_of_night(0, rows))
+    index(survey)
+    return survey
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("layout", "groups", "append"), APPENDS)
 def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: str) -> None:
     """Nights come and come again, rows are deleted, versions taken back; the index follows now and then."""
     rng = np.random.default_rng(len(layout) + len(groups))
     survey = a_survey(tmp_path, layout, groups, append)
-    survey.land(0, rows_of_night(0, 600))
-    survey.append(0)
+    bring(survey, 0, rows_of_night(0, 600))
     index(survey)
     followed = 0
     for step in range(examples(30)):
         act = rng.choice(["night", "again", "small", "compact", "back", "delete", "index", "index"])
         if act in ("night", "small"):
             number = int(rng.integers(0, 30))
-            survey.land(number, rows_of_night(number, 40 if act == "night" else 5, step))
-            survey.append(number)
+            bring(survey, number, rows_of_night(number, 40 if act == "night" else 5, step))
         elif act == "again":
             number = int(rng.choice(sorted(survey.landed)))
-            survey.land(number, rows_of_night(number, survey.landed[number].num_rows, 1000 + step))
-            survey.append(number)
+            bring(survey, number, rows_of_night(number, survey.landed[number].num_rows, 1000 + step))
         elif act == "compact":
             survey.compact()
         elif act == "delete":
@@ -113,14 +125,12 @@ def test_upserts(tmp_path: Path, layout: str, groups: str) -> None:
 
 def test_a_night_of_near_ids_rewrites_few_files(tmp_path: Path) -> None:
     survey = a_survey(tmp_path, "hipscat", "", "rewrite")
-    survey.land(0, rows_of_night(0, 4000))
-    survey.append(0)
+    bring(survey, 0, rows_of_night(0, 4000))
     report = index(survey)
     assert set(report.full_because.values()) == {"there was no index of the column"}
     files = len(survey.catalog.metadata.index_of("id").files)
     assert files > 40
-    survey.land(1, rows_of_night(1, 24).slice(6))  # without those in the crowd, whose leaves would be split
-    survey.append(1)
+    bring(survey, 1, rows_of_night(1, 24).slice(6))  # without those in the crowd, whose leaves would be split
     report = index(survey)
     assert not report.full_because
     made = survey.catalog.metadata.index_of("id")
@@ -132,10 +142,7 @@ def test_a_night_of_near_ids_rewrites_few_files(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_where_nothing_has_changed(tmp_path: Path) -> None:
-    survey = a_survey(tmp_path, "hipscat", "", "rewrite")
-    survey.land(0, rows_of_night(0, 900))
-    survey.append(0)
-    index(survey)
+    survey = an_indexed_survey(tmp_path, "hipscat", 900)
     before = survey.catalog.metadata
     report = index(survey)
     after = survey.catalog.metadata
@@ -145,24 +152,16 @@ def test_nothing_is_written_where_nothing_has_changed(tmp_path: Path) -> None:
 
 
 def test_where_most_leaves_have_changed_all_is_built_anew(tmp_path: Path) -> None:
-    survey = a_survey(tmp_path, "hats", "", "rewrite")
-    survey.land(0, rows_of_night(0, 300))
-    survey.append(0)
-    index(survey)
-    survey.land(0, rows_of_night(0, 300, seed=7))
-    survey.append(0)
+    survey = an_indexed_survey(tmp_path, "hats", 300)
+    bring(survey, 0, rows_of_night(0, 300, seed=7))
     report = index(survey)
     assert "came or went, and all leaves have 300 rows" in report.full_because["id"]
     assert_finds(survey.catalog)
 
 
 def test_an_index_whose_leaves_were_vacuumed_is_built_anew(tmp_path: Path) -> None:
-    survey = a_survey(tmp_path, "hats", "", "rewrite")
-    survey.land(0, rows_of_night(0, 900))
-    survey.append(0)
-    index(survey)
-    survey.land(1, rows_of_night(1, 9))
-    survey.append(1)
+    survey = an_indexed_survey(tmp_path, "hats", 900)
+    bring(survey, 1, rows_of_night(1, 9))
     survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
     assert_finds(survey.catalog)
     survey.catalog.verify().raise_if_failed()
@@ -174,29 +173,21 @@ def test_an_index_whose_leaves_were_vacuumed_is_built_anew(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("damage", [b"", None], ids=["emptied", "gone"])
 def test_a_damaged_file_of_the_index_is_not_gone_on_from(tmp_path: Path, damage: bytes | None) -> None:
-    survey = a_survey(tmp_path, "hipscat", "", "rewrite")
-    survey.land(0, rows_of_night(0, 900))
-    survey.append(0)
-    index(survey)
+    survey = an_indexed_survey(tmp_path, "hipscat", 900)
     for file in survey.catalog.metadata.index_of("id").files[1:]:
         path = survey.root / file.path
         path.unlink()
         if damage is not None:
             path.write_bytes(damage)
-    survey.land(1, rows_of_night(1, 8).slice(2))
-    survey.append(1)
+    bring(survey, 1, rows_of_night(1, 8).slice(2))
     report = index(survey)
     assert "cannot be read" in report.full_because["id"]
     assert_as_if_built_whole(survey.catalog)
 
 
 def test_after_a_night_only_leaves_that_changed_are_looked_into(tmp_path: Path) -> None:
-    survey = a_survey(tmp_path, "hats", "", "rewrite")
-    survey.land(0, rows_of_night(0, 3000))
-    survey.append(0)
-    index(survey)
-    survey.land(1, rows_of_night(1, 3))
-    survey.append(1)
+    survey = an_indexed_survey(tmp_path, "hats", 3000)
+    bring(survey, 1, rows_of_night(1, 3))
     catalog = survey.catalog
     places = unknown_places(catalog.storage, catalog.metadata, catalog.metadata.index_of("id"))
     order, npix = catalog.metadata.groups[0].leaf_pixels()
