@@ -47,7 +47,7 @@ def _append(survey: Survey, number: int) -> AppendReport:
     raise AssertionError
 
 
-def append_all(survey_of: Callable[[int], Survey], nights: int) -> list[AppendReport]:
+def append_all(survey_of: Callable[[int], Survey], nights: int, writers: int = WRITERS) -> list[AppendReport]:
     """Append all nights, dealt out to the writers, each of which is a process of its own.
 
     Parameters
@@ -56,12 +56,13 @@ def append_all(survey_of: Callable[[int], Survey], nights: int) -> list[AppendRe
         The survey as a writer has it, who numbers its runs from `1000 * writer` on.
     nights : int
         Per writer.
+    writers : int
     """
     knowing = {"initializer": forked.take_environment, "initargs": (dict(os.environ),)}
-    with ProcessPoolExecutor(WRITERS, mp_context=forked.CLEAN, **knowing) as pool:
+    with ProcessPoolExecutor(writers, mp_context=forked.CLEAN, **knowing) as pool:
         done = [
-            pool.submit(append_nights, survey_of(writer), range(writer, WRITERS * nights, WRITERS))
-            for writer in range(WRITERS)
+            pool.submit(append_nights, survey_of(writer), range(writer, writers * nights, writers))
+            for writer in range(writers)
         ]
         return [report for future in done for report in future.result()]
 
@@ -152,13 +153,13 @@ def test_increments_of_eight_writers_on_a_store_land_once(
     assert_landed_once(survey, nights, reports)
 
 
-def records_of(number: int, nights: int) -> list[Record]:
-    """Records of a night, of keys that each night brings a part of; those of a tenth are deletes."""
+def records_of(number: int, count: int) -> list[Record]:
+    """Records of one of so many nights, of keys that each brings a part of; those of a tenth are deletes."""
     rng = np.random.default_rng(number)
     return [
-        Record("U", key, WRITERS * nights * int(rng.integers(9)) + number, ra, dec, rng.normal(), number)
+        Record("U", key, count * int(rng.integers(9)) + number, ra, dec, rng.normal(), number)
         if rng.random() > 0.1
-        else Record("D", key, WRITERS * nights * int(rng.integers(9)) + number, None, None, 0.0, number)
+        else Record("D", key, count * int(rng.integers(9)) + number, None, None, 0.0, number)
         for key, ra, dec in zip(
             rng.choice(2 * ROWS, ROWS, replace=False).tolist(),
             rng.uniform(0, 60, ROWS),
@@ -169,16 +170,17 @@ def records_of(number: int, nights: int) -> list[Record]:
 
 
 @pytest.mark.parametrize(
-    ("nights", "ordered"),
+    ("writers", "nights", "ordered"),
     [
-        pytest.param(1, True, id="eight"),
-        pytest.param(1, False, id="eight, the latest night wins", marks=pytest.mark.slow),
-        pytest.param(NIGHTS // 2, True, id="forty", marks=pytest.mark.slow),
+        pytest.param(4, 1, True, id="four"),
+        pytest.param(WRITERS, 1, True, id="eight", marks=pytest.mark.slow),
+        pytest.param(WRITERS, 1, False, id="eight, the latest night wins", marks=pytest.mark.slow),
+        pytest.param(WRITERS, NIGHTS // 2, True, id="forty", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("where", [pytest.param("local", marks=pytest.mark.slow), "s3"])
-def test_upserts_of_eight_writers_with_the_same_keys_end_in_one_order(
-    tmp_path: Path, request: pytest.FixtureRequest, where: str, nights: int, ordered: bool
+def test_upserts_of_writers_with_the_same_keys_end_in_one_order(
+    tmp_path: Path, request: pytest.FixtureRequest, where: str, writers: int, nights: int, ordered: bool
 ) -> None:
     """That of `order_by`, or of the nights: whoever was first, nothing is lost, and no key has two rows."""
     if where == "local":
@@ -186,11 +188,12 @@ def test_upserts_of_eight_writers_with_the_same_keys_end_in_one_order(
     else:
         uri = f"{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}"
         survey = UpsertStoreSurvey(tmp_path, threshold="60 rows", ordered=ordered, uri=uri)
-    for number in range(WRITERS * nights):
-        survey.nights[number] = records_of(number, nights)
+    count = writers * nights
+    for number in range(count):
+        survey.nights[number] = records_of(number, count)
         survey.land(number, table_of(survey.nights[number]), files=1)
     assert survey.spec.exists()
-    reports = append_all(lambda writer: replace(survey, runs=1000 * writer), nights)
-    assert sorted(report.version or 0 for report in reports) == list(range(1, WRITERS * nights + 1))
+    reports = append_all(lambda writer: replace(survey, runs=1000 * writer), nights, writers)
+    assert sorted(report.version or 0 for report in reports) == list(range(1, count + 1))
     assert sum(report.merges for report in reports) > len(reports), "the writers did not meet"
     survey.assert_holds_the_state()

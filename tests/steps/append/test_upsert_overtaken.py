@@ -46,6 +46,7 @@ def survey(tmp_path: Path, request: pytest.FixtureRequest) -> UpsertSurvey:
     return survey
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("keys", "ra", "merges"),
     [(range(50, 60), 200.0, 2), (range(500, 560), 200.0, 1), (range(500, 560), 40.0, 2)],
@@ -61,6 +62,7 @@ def test_another_night(survey: UpsertSurvey, overtake: Overtake, keys: range, ra
     survey.assert_holds_the_state()
 
 
+@pytest.mark.sampled(3)
 def test_a_rollback_and_the_same_night(survey: UpsertSurvey, overtake: Overtake) -> None:
     survey.upsert(1, night(1, range(30, 90)))
     survey.land(2, table_of(night(2, range(20, 80))))
@@ -77,6 +79,7 @@ def test_a_rollback_and_the_same_night(survey: UpsertSurvey, overtake: Overtake)
     survey.assert_holds_the_state()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("more", "kind"),
     [("", UpsertSurvey), (f"append: add_file{TWO_GROUPS}", UpsertSurvey), (TWO_GROUPS, UpsertHistory)],

@@ -18,19 +18,20 @@ from tests.steps.upserts import UpsertHistory, UpsertSurvey
 SEED = int(os.environ.get("UPSERT_SEED", "0"))  # another one gives other sequences
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
 def test_any_nights(tmp_path: Path, shape: Shape) -> None:
     Story(shape.survey(tmp_path), crc32(repr((*shape, SEED)).encode())).go_on(12)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
 def test_any_nights_with_intervals_of_validity(tmp_path: Path, shape: Shape) -> None:
     survey = shape.survey(tmp_path, UpsertHistory)
     HistoryStory(survey, crc32(repr((*shape, SEED, "validity")).encode())).go_on(12)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kind", "story"), [(UpsertSurvey, Story), (UpsertHistory, HistoryStory)])
 def test_many_small_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[UpsertSurvey], story: type[Story]

@@ -27,6 +27,7 @@ MATCH: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("append", ["rewrite", "add_file"])
 def test_a_match_goes_on_where_rows_moved_away(
     tmp_path: Path, append: str, monkeypatch: pytest.MonkeyPatch

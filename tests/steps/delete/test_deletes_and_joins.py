@@ -19,6 +19,7 @@ MATCH: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_a_match_goes_on_after_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setattr(compare_sides, "MOST_CHANGED", 1.0)  # however much may have changed

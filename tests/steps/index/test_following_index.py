@@ -49,7 +49,7 @@ def an_indexed_survey(place: Path, layout: str, rows: int) -> Survey:
     return survey
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("layout", "groups", "append"), APPENDS)
 def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: str) -> None:
     """Nights come and come again, rows are deleted, versions taken back; the index follows now and then."""
@@ -87,7 +87,7 @@ def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: s
     assert_as_if_built_whole(survey.catalog)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("groups", ["", UPSERTS_IN_TWO_GROUPS], ids=["one group", "two groups"])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 def test_upserts(tmp_path: Path, layout: str, groups: str) -> None:
