@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hipslake.steps.join import compare_sides
 
-from tests.steps.join.living import LivingSide, beside, published_twice, stars
-
-MATCH: dict[str, Any] = {
-    "type": "crossmatch",
-    "left": {"catalog": "a"},
-    "right": {"catalog": "b"},
-    "radius_arcsec": 40,
-    "threshold": "120 rows",
-}
+from tests.steps.join.living import MATCH, LivingSide, beside, published_twice, stars
 
 
 @pytest.mark.sampled(2)

@@ -7,7 +7,7 @@ byte.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,20 @@ from tests.api.published_files import leaves
 from tests.steps import in_process
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
+MATCH: dict[str, Any] = {
+    "type": "crossmatch",
+    "left": {"catalog": "a"},
+    "right": {"catalog": "b"},
+    "radius_arcsec": 40,
+    "threshold": "120 rows",
+}
+"""A match of the sides."""
+SIDES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"append": "add_file", "layout": "hipscat"}, {"append": "add_file"}),
+    ({"column_groups": [{"name": "main", "columns": ["ra", "dec"]}, {"name": "rest", "columns": "*"}]},) * 2,
+]
+"""What the specs of both say."""
 OF_WRITES = {
     "catalog",
     "version",
@@ -119,6 +133,11 @@ class LivingSide:
 
     def roll_back(self, version: int) -> None:
         self.catalog.rollback(version)
+
+
+Sides = tuple[LivingSide, LivingSide]
+MakeSides = Callable[..., Sides]
+"""Makes two sides of three nights: `which` of `SIDES`, `rows` a night, `moving`."""
 
 
 def joined(warehouse: Path, spec: Mapping[str, Any], name: str, **params: Any) -> tuple[Catalog, JoinReport]:

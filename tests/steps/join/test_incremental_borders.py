@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.steps.join import compare_sides
 
 from tests.steps.join.living import LivingSide, published_twice
 
@@ -46,11 +45,9 @@ def around(place: tuple[float, float], number: int, rows: int, arcsec: float) ->
 
 @pytest.mark.parametrize("how", [{}, {"neighbours": "best", "how": "outer"}, {"how": "anti"}], ids=repr)
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.sampled(4)
-def test_a_match_goes_on(
-    tmp_path: Path, place: str, how: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compare_sides, "MOST_CHANGED", 1.0)
+@pytest.mark.usefixtures("going_on")
+@pytest.mark.sampled(12)
+def test_a_match_goes_on(tmp_path: Path, place: str, how: dict[str, Any]) -> None:
     spec = {"threshold": "20 rows", "mapping_order": 11, "margin": {"arcsec": [200]}}
     a, b = (LivingSide(tmp_path, name, spec) for name in "ab")
     for side, rows in ((a, 150), (b, 160)):
