@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 # Machines are shared, and the first example pays for imports: property tests have no clock.
 settings.register_profile(
-    "no clock", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "no clock",
+    max_examples=examples(100, part=10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("no clock")
 

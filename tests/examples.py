@@ -7,6 +7,6 @@ import os
 ALL = os.environ.get("HIPSLAKE_TEST_EXAMPLES") == "all"
 
 
-def examples(number: int) -> int:
-    """Of so many examples those that this run tries."""
-    return number if ALL else max(1, number // 5)
+def examples(number: int, part: int = 5) -> int:
+    """Of so many examples those that this run tries: all of them, or one in `part`."""
+    return number if ALL else max(1, number // part)

@@ -46,6 +46,7 @@ def read(catalog: Catalog, choice: RowChoice, bounds: ReadBounds = LONG, **asked
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("small", [False, True])
 def test_all_rows_are_those_of_a_read(catalog: Catalog, small: bool) -> None:
     bounds = LONG._replace(piece_bytes=1) if small else LONG
@@ -80,6 +81,7 @@ def test_the_first_rows_along_the_curve_come_first(catalog: Catalog) -> None:
     assert (found.stopped, found.total) == (None, 3000)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("column", ["mag", "id", "note"])
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorted_rows_are_the_first_of_pandas_order(catalog: Catalog, column: str, descending: bool) -> None:

@@ -80,6 +80,7 @@ def go_through(survey: Survey, seed: int, events: int) -> None:
         assert_right(survey, since, until, rng.choice([(), ("id",), ("id", "night")]))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_changes_lead_from_any_version_to_any_other(tmp_path: Path, shape: str) -> None:
     go_through(survey_in(tmp_path, shape), 1 + list(SHAPES).index(shape), events=8)
@@ -140,6 +141,7 @@ def test_a_new_night_is_inserted(eventful: Survey) -> None:
     assert multiset(changes, ["id", "mag"]) == multiset(eventful.landed[2], ["id", "mag"])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("columns", "filters", "region"),
     [
@@ -199,6 +201,7 @@ def test_rows_are_read_whole_only_where_they_differ(
     assert {tuple(columns) for columns in asked} == {("_healpix_29", "_row")}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("piece_rows", [1, 30, 500])
 def test_pieces_of_any_size_give_the_same(
     eventful: Survey, piece_rows: int, monkeypatch: pytest.MonkeyPatch
@@ -251,6 +254,7 @@ class TestRefused:
             changes.to_arrow()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_catalog_in_mode_upsert_has_its_key(tmp_path: Path, groups: int) -> None:
     """A night that comes late, one that comes again, a compaction and a rollback, by the key of the spec."""

@@ -62,6 +62,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_values_of_every_kind_are_compared(tmp_path: Path, groups: int) -> None:
     more = [{"name": "main"}, {"name": "curves", "columns": ["curve", "mag"], "threshold": "20 rows"}]

@@ -89,7 +89,7 @@ def of_another_type(footer: bytes, column: str) -> bytes:
     return re.sub(chunk, b"\\g<1>\x7e\\g<3>", footer)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("column", ["_healpix_29", "mag"])
 @pytest.mark.parametrize("damage", [not_null, of_another_type])
 @pytest.mark.parametrize("shape", ["hats, two groups", "hipscat, two groups"])

@@ -48,6 +48,7 @@ def asked(published: Published, seed: int) -> list[tuple[int, Pixel | None]]:
     return found
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_way_gives_the_counts_of_healpy(tmp_path: Path, shape: dict[str, object]) -> None:
     published = publish(tmp_path, **shape)

@@ -143,7 +143,7 @@ def one_to_one_by_hand(nearness: np.ndarray, allowed: np.ndarray, which: OneToOn
     return {(min((i for i in mine if mine[i] == j), key=lambda i: near[i, j]), j) for j in set(mine.values())}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("combine", ["quadrature", "sum"])
 @pytest.mark.parametrize("which", ["best", "mutual"])
 def test_pairs_one_to_one_hold_over_borders(

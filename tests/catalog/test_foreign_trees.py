@@ -86,6 +86,7 @@ def test_each_form_of_a_tree_gives_the_rows_that_are_in_it(foreign: Catalog, our
     assert foreign.versions() == [1]
 
 
+@pytest.mark.sampled(7)
 def test_scans_statistics_and_coverage_are_those_of_ours(foreign: Catalog, ours: Published) -> None:
     catalog = Catalog(ours.storage, ours.metadata)
     assert foreign.scan().count() == catalog.scan().count()
@@ -228,6 +229,7 @@ def test_what_names_the_leaves_and_is_damaged_is_told(
         Catalog.open(tree).metadata.total_rows + len(Catalog.open(tree).pixels)
 
 
+@pytest.mark.sampled(6)
 def test_matches_with_a_foreign_side_are_those_of_ours(foreign: Catalog, ours: Published) -> None:
     catalog = Catalog(ours.storage, ours.metadata)
     options = {"radius_arcsec": 3000.0, "min_radius_arcsec": 1.0, "neighbours": 3}

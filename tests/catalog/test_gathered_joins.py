@@ -151,6 +151,7 @@ def test_joins_of_others_are_published(ours: tuple[Published, ...], tmp_path: Pa
     assert curves.read(["id", "sources"]).sort_by("id").equals(wanted.select(["id", "sources"]).sort_by("id"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["inner", "left", "anti", "time series"])
 def test_how_the_curve_is_cut_changes_nothing(ours: tuple[Published, ...], kind: Any) -> None:
     sides = [(each.storage, each.metadata) for each in ours]

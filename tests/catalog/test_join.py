@@ -32,6 +32,7 @@ def merged(lake: Lake, how: str) -> pd.DataFrame:
     return left.merge(right, how=how, left_on="id", right_on="object_id", suffixes=("", "_sources"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_joined_is_what_pandas_merges(lake: Lake, how: str) -> None:
     objects, sources = lake.open("objects"), lake.open("sources")

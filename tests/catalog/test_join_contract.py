@@ -38,7 +38,7 @@ def join_of(lake: Lake, kind: Any) -> CatalogJoin:
     return Equijoin.of(objects, sources, ON, kind)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", ["inner", "left", "anti", "time series"])
 def test_how_the_curve_is_cut_changes_nothing(lake: Lake, kind: str) -> None:
     join = pickle.loads(pickle.dumps(join_of(lake, kind)))  # as it comes to a task

@@ -58,7 +58,7 @@ def sorted_pairs(left: Any, right: Any) -> list[tuple[int, int]]:
     return sorted(zip(left, pd.Series(right).fillna(-1).astype(int), strict=True))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_filtered_sides_are_what_pandas_merges(lake: Lake, how: str) -> None:
     """The outcome keeps none of the columns that are filtered by."""
@@ -81,6 +81,7 @@ def test_filtered_sides_are_what_pandas_merges(lake: Lake, how: str) -> None:
     assert found.column_names == ["_healpix_29", "id", *([] if how == "anti" else ["source_id"])]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("filters", "passing"),
     [

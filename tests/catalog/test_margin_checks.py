@@ -119,6 +119,7 @@ def test_rows_that_are_not_those_of_the_leaves_are_told(catalog: Catalog, change
     assert ProblemKind.MARGIN in kinds(catalog, rewritten(catalog, change))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("change", [lambda rows, _: rows, with_another_value, with_a_far_row])
 def test_files_too_large_to_be_kept_in_memory_are_judged_alike(
     catalog: Catalog, change: Change, monkeypatch: pytest.MonkeyPatch

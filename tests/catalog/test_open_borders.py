@@ -233,6 +233,7 @@ def test_whatever_is_asked_rows_that_lack_a_partner_are_counted(
     assert 0 < len(lacking) <= number < taking_part
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("which", ["all", "best"])
 @pytest.mark.parametrize("how", ["inner", "outer"])
 def test_how_the_curve_is_cut_changes_nothing(

@@ -136,6 +136,7 @@ def keyed(
     return Keyed(storage, rows, lives, metadata.model_copy(update=fields))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("order_by", [True, False])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 def test_what_is_right_has_no_problem(

@@ -41,6 +41,7 @@ def expected(model: Model, ordinals: dict[int, int], order_type: str | None) -> 
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order_type", [None, *ORDER_TYPES])
 @pytest.mark.parametrize("kind", ["int64", "two"])
 @given(nights=NIGHTS)

@@ -51,7 +51,7 @@ def in_curve_order(published: Published, rows: np.ndarray) -> pa.Table:
     return published.source.take(order[rows[order]])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("region", KINDS, ids=str)
 def test_a_region_gives_the_rows_of_the_brute_force_cut(published: Published, region: Region) -> None:
     catalog = opened(published)

@@ -213,6 +213,7 @@ class Parts:
             yield mine.slice(start, 50)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("small_files")
 @pytest.mark.parametrize("kind", ["int64", "two", "string"])
 @pytest.mark.parametrize("file_rows", [100, 10_000])

@@ -128,7 +128,7 @@ def test_a_catalog_that_covers_little_gets_a_ring(tmp_path: Path) -> None:
     assert 20 < np.ptp(columns) < 100
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rows", [1, 300])
 @pytest.mark.parametrize("threshold", ["1 rows", "1 GiB"])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])

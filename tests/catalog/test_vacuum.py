@@ -54,7 +54,7 @@ def survey(shown_nights: Survey, tmp_path: Path) -> Survey:
     return copied(shown_nights, tmp_path)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("keep", [1, 2, 4, 5, 99])
 def test_the_newest_versions_stay_whole_and_nothing_else_does(survey: Survey, keep: int) -> None:
     readers = [Catalog.open(survey.root, version=number) for number in range(1, NIGHTS + 1)]

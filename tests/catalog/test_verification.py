@@ -35,6 +35,7 @@ def test_what_was_published_is_right(published: Published) -> None:
     assert Catalog.open(published.storage.uri()).verify(workers=1).ok
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("unit", "frame"),
     [

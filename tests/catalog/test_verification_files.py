@@ -115,6 +115,7 @@ def test_swapped_files_of_equal_rows_size_and_checksum_records_are_found_by_thei
     assert {problem.path for problem in report.problems} == {a.path, b.path}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cut", [1, 7, 500, -4])
 def test_a_truncated_file_is_found(published: Published, cut: int) -> None:
     leaf = leaves(published)[0]
@@ -131,6 +132,7 @@ def test_an_empty_file_is_found(published: Published) -> None:
     assert {K.SIZE, K.CHECKSUM, K.UNREADABLE} == kinds(verify(published))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", [0.05, 0.3, 0.6, 0.999])
 def test_a_flipped_byte_is_found(published: Published, place: float) -> None:
     leaf = leaves(published)[0]
@@ -179,6 +181,7 @@ def test_an_extra_file_in_the_tree_is_found(published: Published) -> None:
     assert {problem.path for problem in report.problems} == {extra, junk}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

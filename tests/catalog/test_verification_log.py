@@ -48,7 +48,7 @@ def swap(one: Path, two: Path) -> None:
     two.write_bytes(first)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 def test_what_everything_happened_to_is_right(history: Survey) -> None:
     assert named(history, all=False) == {}
     report = history.catalog.verify(all=True)
@@ -97,6 +97,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], list[str], bool]] = {
 }
 
 
+@pytest.mark.sampled(10)
 @mostly("sidecars")
 @pytest.mark.parametrize("what", DAMAGES)
 def test_what_stands_around_the_newest_version_is_looked_at(history: Survey, what: str) -> None:
@@ -161,7 +162,7 @@ def test_damage_to_an_older_version_is_named_by_who_looks_at_all(
     assert not problem.repairable
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", [VACUUMED[1], KEPT[0], KEPT[2]])
 def test_a_version_that_was_replaced_by_the_newest_is_named(history: Survey, number: int) -> None:
     shutil.copy(history.root / version_path(NEWEST), history.root / version_path(number))
@@ -169,7 +170,7 @@ def test_a_version_that_was_replaced_by_the_newest_is_named(history: Survey, num
     assert f"the file of version {NEWEST}" in problem.message
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("one", "two"), [(4, 5), (2, 6), (1, 3)])
 def test_two_swapped_versions_are_named(history: Survey, one: int, two: int) -> None:
     swap(history.root / version_path(one), history.root / version_path(two))
@@ -321,6 +322,7 @@ def test_a_version_of_an_older_library_has_no_checksum_and_is_right(history: Sur
     assert named(history, all=True) == {}
 
 
+@pytest.mark.sampled(3)
 def test_coverage_that_is_lost_is_named(history: Survey) -> None:
     coverages = [each.coverage for each in history.catalog.increments]
     paths = [coverage.path for coverage in coverages if coverage is not None]

@@ -121,6 +121,7 @@ def test_a_row_of_no_increment_is_found(grouped: Published) -> None:
     assert message.endswith("has 5497558138887, that is row 7 of increment 5")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rejected", [0, 5])
 def test_rows_are_compared_in_several_passes_where_memory_is_short(
     grouped: Published, monkeypatch: pytest.MonkeyPatch, rejected: int

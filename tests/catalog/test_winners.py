@@ -164,6 +164,7 @@ def check_counts(settled: Settled, model: Model, interval: int) -> None:
     assert settled.missing_deletes == sum(each.delete and each.key not in before for each in won)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("order_type", [None, *ORDER_TYPES])
 @pytest.mark.parametrize("kind", ["int64", "string", "date", "two", "bool and int"])
 @given(nights=NIGHTS)

@@ -16,6 +16,8 @@ from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey, night_rows
 
+pytestmark = pytest.mark.sampled(2)
+
 WHOLE = 100
 """The number of the night that the rows of the whole are told by; it is none."""
 

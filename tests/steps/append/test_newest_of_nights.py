@@ -43,6 +43,7 @@ def check(survey: Survey) -> None:
     assert metadata.rows_read == landed == metadata.total_rows + metadata.rows_superseded
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("append", ["rewrite", "add_file"])
 def test_an_object_stands_once_a_night(tmp_path: Path, append: str) -> None:
     survey = Survey(tmp_path, more=f"append: {append}\n{NEWEST}\nmargin: {{arcsec: [3600]}}")

@@ -46,7 +46,7 @@ def survey(tmp_path: Path, request: pytest.FixtureRequest) -> UpsertSurvey:
     return survey
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("keys", "ra", "merges"),
     [(range(50, 60), 200.0, 2), (range(500, 560), 200.0, 1), (range(500, 560), 40.0, 2)],

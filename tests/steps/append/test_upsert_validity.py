@@ -71,6 +71,7 @@ def test_nights_themselves_are_the_times(tmp_path: Path) -> None:
     survey.assert_holds_the_state()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("groups", ["", TWO_GROUPS])
 def test_only_leaves_with_such_rows_are_written(tmp_path: Path, groups: str) -> None:
     survey = UpsertHistory(tmp_path, threshold="3 rows", more=f"append: add_file{groups}")
@@ -138,6 +139,7 @@ def rows_at(kind: pa.DataType, times: list[Any], **columns: list[Any]) -> pa.Tab
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", TIMES)
 def test_times_of_any_type(tmp_path: Path, kind: str) -> None:
     of, times = TIMES[kind]
@@ -230,6 +232,7 @@ def test_another_interval_than_records_say_is_told(tmp_path: Path, column: str, 
     assert f"rows have other values in '{column}' than their records" in problems[0]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "columns", [["id"], ["mag"], ["id", "mag"], ["valid_to"], ["mag", "valid_to"], ["id", "valid_from"]]
 )

@@ -284,6 +284,7 @@ def test_a_damaged_file_leaves_no_folder(warehouse: Path) -> None:
     assert list((warehouse / "exports").iterdir()) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dies_at", [1, 4, 6])
 @pytest.mark.parametrize("store", ["local", "objects"])
 def test_a_run_that_is_killed_leaves_nothing_that_looks_whole_and_its_retry_completes_it(

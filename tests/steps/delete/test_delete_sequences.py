@@ -18,7 +18,7 @@ from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey
 from tests.steps.upserts import COLUMNS, TWO_GROUPS, Record, UpsertSurvey, plain_rows
 
-pytestmark = pytest.mark.sampled(8)
+pytestmark = pytest.mark.sampled(7)
 
 KEYS = 50
 NIGHTS = 5

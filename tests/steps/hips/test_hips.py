@@ -53,7 +53,7 @@ def some_sky(rows: int, seed: int = 1) -> pa.Table:
     return pa.table({"id": np.arange(rows), "ra": ra, "dec": dec, "mag": mag})
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("rows", "threshold", "limits"),
     [
@@ -227,6 +227,7 @@ def test_rows_are_in_the_order_of_any_numbers_and_times(tmp_path: Path, name: st
         assert sorted(found[len(found) - len(lost) :]) == lost
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "fields",
     [

@@ -171,6 +171,7 @@ def test_an_index_whose_leaves_were_vacuumed_is_built_anew(tmp_path: Path) -> No
     assert_as_if_built_whole(survey.catalog)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", [b"", None], ids=["emptied", "gone"])
 def test_a_damaged_file_of_the_index_is_not_gone_on_from(tmp_path: Path, damage: bytes | None) -> None:
     survey = an_indexed_survey(tmp_path, "hipscat", 900)

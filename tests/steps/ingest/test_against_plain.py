@@ -24,6 +24,7 @@ MAPPING_ORDER = 6  # of the spec of `in_process`
 GROUPS = "column_groups: [{name: main}, {name: seen, columns: [mag]}]"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("layout", "threshold", "more"),
     [

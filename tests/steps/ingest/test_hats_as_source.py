@@ -149,7 +149,7 @@ def test_a_neighbour_is_let_pass_only_at_the_border(seed: int) -> None:
 
 
 @pytest.mark.parametrize("one", [each for each in TREES if each.kind in ("object", "source")], ids=str)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(26)
 def test_pixels_of_other_writers_are_those_of_their_positions(
     one: Tree, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

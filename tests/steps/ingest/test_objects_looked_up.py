@@ -57,6 +57,7 @@ def only(catalog: Catalog, pixels: set[int]) -> Iterator[int]:
         path.with_suffix(".away").rename(path)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [*KINDS, "unsigned"])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 def test_only_leaves_of_the_objects_of_a_night_are_opened(lake: Lake, kind: str, layout: str) -> None:

@@ -49,6 +49,7 @@ def ingest(place: Path, given: dict[str, Any]) -> hipslake.Catalog:
     return hipslake.ingest(spec=given, warehouse=place / "warehouse", spark=False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("sep", [":", " ", "hms"])
 def test_sexagesimal_texts_are_placed_where_astropy_places_them(tmp_path: Path, kind: str, sep: str) -> None:

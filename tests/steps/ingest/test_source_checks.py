@@ -160,6 +160,7 @@ def surveys(seed: int) -> Iterator[tuple[str, list[dict[str, Any]], dict[str, An
         yield kind, files, {"missing": missing, **spec}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_inputs_refuses_what_counting_all_rows_would_refuse_for_its_columns(
     tmp_path: Path, seed: int

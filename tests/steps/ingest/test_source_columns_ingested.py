@@ -83,6 +83,7 @@ def alike(found: pa.Table, table: dict[str, np.ndarray]) -> None:
         np.testing.assert_array_equal(found[name], values, name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_catalog_is_placed_found_and_filtered_by_derived_columns(tmp_path: Path, kind: str) -> None:
     table = sky()
@@ -169,6 +170,7 @@ def test_a_wrong_expression_is_told_by_inputs(tmp_path: Path) -> None:
         in_process.freeze(in_process.start(tmp_path / "warehouse", path))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_sources_lie_where_their_objects_do_by_a_derived_key(tmp_path: Path, kind: str) -> None:
     objects = sky(300)
