@@ -12,6 +12,8 @@ from hipslake.steps.append import request as append_step
 from hipslake.steps.append import run as append_run
 from hipslake.steps.compact import request as compact_step
 from hipslake.steps.compact import run as compact_run
+from hipslake.steps.delete import request as delete_step
+from hipslake.steps.delete import run as delete_work
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
 from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
@@ -192,3 +194,9 @@ def compact(folder: RunFolder, **knobs: int) -> compact_step.CompactReport:
     """Compact, by the engine that needs no Spark."""
     request = compact_step.CompactRequest(run_uri=folder.uri, **knobs)
     return perform(lambda asked: compact_run.run(asked, ThisProcess()), request, compact_step.CompactReport)
+
+
+def delete(folder: RunFolder, **choice: object) -> delete_step.DeleteReport:
+    """Delete rows of the newest version; `choice` are the fields of the request."""
+    request = delete_step.DeleteRequest.model_validate({"run_uri": folder.uri} | choice)
+    return perform(delete_work.run, request, delete_step.DeleteReport)

@@ -33,6 +33,10 @@ class StoreSurvey(Survey):
     def catalog(self) -> Catalog:
         return Catalog.open(f"{self.warehouse}/catalogs/stars")
 
+    def leaf(self, path: str) -> pa.Table:
+        with fsspec.open(f"{self.warehouse}/catalogs/stars/{path}") as file:
+            return pq.ParquetFile(file).read()
+
     def land(self, number: int, table: pa.Table, files: int = 2) -> None:
         folder = Storage.at(f"{self.landing}/night={FIRST + timedelta(days=number):%Y-%m-%d}")
         for old in folder.list():
@@ -51,7 +55,3 @@ class UpsertStoreSurvey(StoreSurvey, UpsertSurvey):
     @property
     def is_published(self) -> bool:
         return Storage.at(f"{self.warehouse}/catalogs/stars").exists("metadata.json")
-
-    def leaf(self, path: str) -> pa.Table:
-        with fsspec.open(f"{self.warehouse}/catalogs/stars/{path}") as file:
-            return pq.ParquetFile(file).read()

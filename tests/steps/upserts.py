@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from hipslake.catalog.metadata import CatalogMetadata
 
 from tests.steps.margins import assert_margins_are_exact
@@ -93,10 +92,6 @@ class UpsertSurvey(Survey):
         """Whether there is a version."""
         return (self.root / "metadata.json").exists()
 
-    def leaf(self, path: str) -> pa.Table:
-        """The rows of a leaf file, as pyarrow alone reads them."""
-        return pq.ParquetFile(self.root / path).read()
-
     def assert_holds_the_state(self) -> None:
         """Check that the newest version is whole, and its leaf files have exactly the rows of the state."""
         if not self.is_published:
@@ -172,7 +167,7 @@ def rows_of(table: pa.Table, columns: list[str] = COLUMNS) -> list[tuple[Any, ..
 
 
 def plain_rows(
-    survey: UpsertSurvey, metadata: CatalogMetadata, names: list[str] = COLUMNS
+    survey: Survey, metadata: CatalogMetadata, names: list[str] = COLUMNS
 ) -> list[tuple[Any, ...]]:
     """The rows of the leaf files of a version, read by pyarrow alone; column groups are joined by `_row`."""
     columns: dict[str, list[Any]] = {}

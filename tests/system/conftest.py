@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.steps.real_skies import copy_real_catalog, real_catalogs, real_landing
+from tests.stores.proxy import Proxy, running_proxy
+from tests.stores.s3_server import S3Server
 from tests.system.dag_runs import Lake
+from tests.system.runs import DEAD_AT_ONCE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -17,6 +21,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.system)
             if "peers_python" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.peers)
+
+
+@pytest.fixture
+def s3_proxy(s3_server: S3Server) -> Iterator[Proxy]:
+    """A proxy before the server, by which only those reach it who are told to."""
+    with running_proxy(s3_server.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def dead_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs whose process is gone count as dead when the next one looks."""
+    for name, value in DEAD_AT_ONCE.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="session")

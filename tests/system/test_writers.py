@@ -21,7 +21,7 @@ from tests.steps import in_process
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.steps.store_nights import StoreSurvey, UpsertStoreSurvey
 from tests.steps.upserts import Record, UpsertSurvey, table_of
-from tests.stores.proxy import Proxy, running_proxy
+from tests.stores.proxy import Proxy
 from tests.stores.s3_server import S3Server
 from tests.system import forked
 
@@ -100,10 +100,10 @@ def test_eighty_increments_of_eight_writers_land_once(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def proxy(s3_server: S3Server) -> Iterator[Proxy]:
+def proxy(s3_proxy: Proxy) -> Iterator[Proxy]:
     """A proxy before the server, by which this process and the writers reach it."""
-    with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
-        yield proxy
+    with S3Server(s3_proxy.endpoint).reached():
+        yield s3_proxy
 
 
 def commits(proxy: Proxy) -> list[tuple[int, int, str]]:

@@ -17,7 +17,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 
 from tests.steps import in_process
-from tests.steps.delete.test_delete_sequences import DeletingSurvey
+from tests.steps.deletions import DeletingSurvey
 from tests.steps.nights import Survey, night_rows
 from tests.steps.upserts import TWO_GROUPS, Record, table_of
 

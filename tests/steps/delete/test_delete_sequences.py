@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
@@ -14,9 +13,10 @@ import pytest
 from hipslake.catalog.metadata import CatalogMetadata
 
 from tests.sequences.story import MARGIN, random_records
+from tests.steps.deletions import STAR, DeletingSurvey
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey
-from tests.steps.upserts import COLUMNS, TWO_GROUPS, Record, UpsertSurvey, plain_rows
+from tests.steps.upserts import COLUMNS, TWO_GROUPS, UpsertSurvey, plain_rows
 
 pytestmark = pytest.mark.sampled(7)
 
@@ -26,25 +26,8 @@ SEED = int(os.environ.get("DELETE_SEED", "0"))  # another one gives other sequen
 CONE = "cone 80.5 20.5 0.4deg"
 
 
-@dataclass
-class DeletingSurvey(UpsertSurvey):
-    """Records of nights, and of deletes: of each key the order of the row that was deleted."""
-
-    gone: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def state(self) -> dict[int, Record]:
-        best: dict[int, tuple[tuple[int, int], Record | None]] = {}
-        ranked: list[tuple[int, tuple[int, int], Record | None]] = [
-            (record.id, (record.seq if self.ordered else number, 0), record)
-            for number, its in self.nights.items()
-            for record in its
-        ]
-        ranked += [(key, (rank, 1), None) for key, rank in self.gone]
-        for key, rank, record in ranked:
-            if key not in best or best[key][0] < rank:
-                best[key] = (rank, record)
-        return {key: each for key, (_, each) in best.items() if each is not None and each.op != "D"}
+class ChoosingSurvey(DeletingSurvey):
+    """A survey of which rows are deleted at random."""
 
     def delete(self, rng: np.random.Generator) -> None:
         """Delete some rows, chosen in some way, and note which by the state alone."""
@@ -61,7 +44,7 @@ class DeletingSurvey(UpsertSurvey):
         else:
             chosen = {key for key, each in state.items() if in_cone(each.ra, each.dec)}
             self.catalog.delete(region=CONE, force=True)
-        self.gone += [(key, state[key].seq if self.ordered else state[key].night) for key in chosen]
+        self.note_deleted(chosen)
         assert (self.catalog.version > before) is bool(chosen)
 
 
@@ -91,10 +74,10 @@ def changed(before: CatalogMetadata, survey: UpsertSurvey) -> None:
     assert sorted(rows.values()) == plain_rows(survey, catalog.metadata)
 
 
-def play(survey: DeletingSurvey, seed: int, steps: int) -> None:
+def play(survey: ChoosingSurvey, seed: int, steps: int) -> None:
     """Do so many random things to a survey, and look at it after each."""
     rng = np.random.default_rng(seed)
-    versions: dict[int, DeletingSurvey] = {}
+    versions: dict[int, ChoosingSurvey] = {}
     for _ in range(steps):
         number = int(rng.integers(NIGHTS))
         what = rng.choice(["night", "again", "delete", "compact", "rollback"], p=[0.4, 0.1, 0.35, 0.05, 0.1])
@@ -129,7 +112,7 @@ def play(survey: DeletingSurvey, seed: int, steps: int) -> None:
 def test_records_and_deletes(tmp_path: Path, layout: str, append: str, groups: str, ordered: bool) -> None:
     more = f"append: {append}\n{groups}{MARGIN}"
     seed = crc32(repr(("delete", layout, append, groups, ordered, SEED)).encode())
-    play(DeletingSurvey(tmp_path, threshold="9 rows", layout=layout, more=more, ordered=ordered), seed, 9)
+    play(ChoosingSurvey(tmp_path, threshold="9 rows", layout=layout, more=more, ordered=ordered), seed, 9)
 
 
 def night_of_stars(rng: np.random.Generator, number: int) -> pa.Table:
@@ -202,7 +185,7 @@ def test_nights_without_a_key_and_deletes(tmp_path: Path, layout: str, append: s
         catalog.verify().raise_if_failed()
         expected = sorted(row for rows in state.values() for row in rows.values())
         assert catalog.metadata.total_rows == len(expected)
-        found = catalog.read().select(["id", "ra", "dec", "mag", "night"])
+        found = catalog.read().select(STAR)
         assert sorted(zip(*(column.to_pylist() for column in found.columns), strict=True)) == expected
         if len(expected):
             assert_margins_are_exact(catalog)
