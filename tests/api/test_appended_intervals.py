@@ -24,6 +24,7 @@ from tests.steps.nights import Survey, night_rows
 class TestAppend:
     SPEC = SPEC | {"mode": "append", "threshold": "300 rows", "mapping_order": 4}
 
+    @pytest.mark.sampled(2)
     @pytest.mark.parametrize("append", ["rewrite", "add_file"])
     def test_nights_are_what_the_dag_makes_of_them(self, tmp_path: Path, append: str) -> None:
         survey = Survey(tmp_path, more=f"append: {append}")

@@ -22,6 +22,7 @@ from tests.catalog.publishing import Published
 pytestmark = pytest.mark.sampled(2)
 
 
+@pytest.mark.sampled(4)
 def test_a_sample_is_the_same_for_a_seed_and_uniform_over_seeds(catalog: Catalog) -> None:
     columns = ["id", "mag"]
     rows = catalog.read(columns)

@@ -79,7 +79,7 @@ class TestFailures:
             ingested(stars, spec=SPEC, warehouse=tmp_path, spark=False, told=told)
         self.nothing_is_left(tmp_path, stars)
 
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(4)
     @pytest.mark.parametrize("at", ["inputs", "histogram", "plan", "write", "margin", "index", "verify"])
     def test_an_interrupt(self, tmp_path: Path, stars: pa.Table, at: str) -> None:
         def told(step: str, report: Any) -> None:

@@ -64,7 +64,7 @@ def by_dag(place: Path, spec_file: Path) -> hipslake.Catalog:
     ],
     ids=["plain", "margin and index", "groups", "marked"],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 def test_it_publishes_what_the_dag_publishes(tmp_path: Path, stars: pa.Table, layout: str, more: str) -> None:
     spec_file = in_process.write_spec(
         tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", layout=layout, more=more

@@ -191,6 +191,7 @@ def test_leaves_of_several_files_are_scanned_in_the_order_of_rows(
     )
 
 
+@pytest.mark.sampled(2)
 def test_catalogs_in_stores_are_scanned_by_ranges(storage: Storage) -> None:
     degrees = sky(1500, seed=4)
     table = many_kinds_of(degrees, 4)

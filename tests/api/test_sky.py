@@ -140,6 +140,7 @@ def test_a_map_of_few_rows_is_coarse_and_one_of_none_is_empty(catalog: Catalog) 
     catalog.plot(Figure().add_subplot(), vmin=1, vmax=2)
 
 
+@pytest.mark.sampled(2)
 def test_a_notebook_shows_map_columns_and_versions(catalog: Catalog) -> None:
     shown = catalog._repr_html_()
     picture = re.search(r'src="data:image/png;base64,([A-Za-z0-9+/=]+)"', shown)

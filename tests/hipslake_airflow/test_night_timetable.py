@@ -34,6 +34,7 @@ def runs(cron: str, many: int) -> list[tuple[str, DataInterval]]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("cron", "first"),
     [

@@ -122,6 +122,7 @@ def avro(folder: Path, **options: Any) -> Source:
     return source("avro", f"{folder}/*.avro", **options)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 @pytest.mark.parametrize("target", [1 << 28, 3000, 1])
 def test_records_are_those_that_fastavro_reads(tmp_path: Path, codec: str, target: int) -> None:

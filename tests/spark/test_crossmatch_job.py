@@ -62,6 +62,7 @@ score:
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("told", "missing_margin"), [("nearness: sigmas\n", "build"), (SCORE, "build"), (SCORE, "none")]
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["as it is", "mixed up and unplaced", "folders, mixed up"])
 def test_spark_reads_what_is_read_without_it(spark: SparkSession, tmp_path: Path, form: str) -> None:
     catalog = Catalog.open(variant(publish(tmp_path, rows=1200), form, tmp_path / "tree"))
@@ -46,6 +47,7 @@ def test_an_equijoin_by_shuffle_finds_all_rows_of_others(spark: SparkSession, tm
         left.join(right, on="id", shuffle=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["inner", "anti"])
 def test_a_gathered_side_gives_what_a_shuffle_does(
     spark: SparkSession, tmp_path: Path, how: Literal["inner", "anti"]

@@ -20,6 +20,7 @@ from tests.steps.upserts import TWO_GROUPS, UpsertHistory, UpsertSurvey, table_o
 pytestmark = pytest.mark.sampled(2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("append", "kind"), [("rewrite", UpsertSurvey), ("add_file", UpsertSurvey), ("add_file", UpsertHistory)]
 )

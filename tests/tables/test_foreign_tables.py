@@ -78,6 +78,7 @@ def imported(table: Table, *tables: pa.Table, value: Any) -> None:
 BY_NIGHT = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "night"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "stored", "value"),
     [
@@ -205,6 +206,7 @@ def test_an_empty_table_has_nothing_to_compact(lake: Lake) -> None:
     assert lake.rows(lake.spec()).num_rows == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["a.b", 'q"q', "it's", "銀 河", "x)y", "bucket[2](id)", "id desc", "%s", "{x}"]
 )

@@ -43,6 +43,7 @@ def without(rows: pa.Table, number: int) -> pa.Table:
     return rows.filter(pc.not_equal(rows["id"], number))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("logged", [None, "1"])
 def test_rows_that_others_replaced_are_found_however_short_the_metadata_log_is(
     lake: Lake, logged: str | None
@@ -94,6 +95,7 @@ def test_the_row_that_went_last_comes_back_first(lake: Lake) -> None:
     assert sorted(lake.rows(lake.spec())["id"].to_pylist()) == [1, 3, 7]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("between", [False, True])
 @pytest.mark.parametrize("first", ["added", "removed"])
 def test_a_row_that_others_changed_in_several_commits_is_told(lake: Lake, first: str, between: bool) -> None:

@@ -130,6 +130,7 @@ def test_a_row_outside_of_its_interval_is_told(lake: Lake) -> None:
 # -- upsert -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "partition", [[], ["year(ts)"], ["bucket[4](id)"], ["band"], ["bucket[3](name)", "band"]]
 )

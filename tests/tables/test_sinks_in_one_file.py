@@ -52,6 +52,7 @@ def expired(lake: Lake) -> None:
     table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("more", [{}, {"mode": "zorder", "columns": ["id"]}])
 def test_nights_that_were_compacted_into_one_file_are_replaced_one_by_one(
     lake: Lake, more: dict[str, object]

@@ -59,6 +59,7 @@ def expired(lake: Lake, spec: TableSpec) -> None:
     table.maintenance.expire_snapshots().by_ids(old).commit()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gone", [False, True])
 def test_no_night_comes_twice_and_each_is_replaced_however_many_there_were(lake: Lake, gone: bool) -> None:
     spec = lake.spec()

@@ -82,6 +82,7 @@ def test_an_interval_of_which_an_unknown_sink_stands_is_not_appended_again(
     assert ids(lake, spec) == [1, 2, 10]
 
 
+@pytest.mark.sampled(4)
 @VERSIONS
 @pytest.mark.parametrize("commits", ["none", "a sink", "sinks that pack it", "the sinks expire"])
 def test_that_is_known_whatever_comes_after(

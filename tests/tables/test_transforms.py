@@ -115,7 +115,7 @@ def plain(array: pa.Array) -> list[Any]:
     return array.to_pylist()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("text", "kind"), PAIRS, ids=[f"{text} of {kind}" for text, kind in PAIRS])
 @given(data=st.data())
 def test_every_transform_of_every_type_is_pyicebergs(text: str, kind: str, data: st.DataObject) -> None:

@@ -66,7 +66,7 @@ ONE = [(2,), (1,), (NEVER,), (AFTER_ALL,)]
 TWO = [(3, NEVER), (NEVER, 3), (2, NEVER), (2, 3), (AFTER_ALL, 3), (AFTER_ALL, AFTER_ALL)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("what", "version", "times"),
     [
@@ -191,6 +191,7 @@ def test_leftovers_of_failed_tries_go_from_another_folder_of_metadata(lake: Lake
     assert {path.name for path in folder.iterdir()} <= {path.rpartition("/")[2] for path in named}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("error", UNKNOWN, ids=str)
 def test_after_an_answer_that_may_hide_a_commit_it_is_looked_for(lake: Lake, error: Exception) -> None:
     spec = lake.spec()

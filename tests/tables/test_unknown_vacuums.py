@@ -34,6 +34,7 @@ from tests.tables.sinking import Lake
 pytestmark = pytest.mark.usefixtures("quick")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("error", [*UNKNOWN, OperationalError("COMMIT", {}, Exception("lost"))], ids=str)
 def test_a_vacuum_looks_for_what_the_catalog_does_not_say(lake: Lake, error: Exception) -> None:
     spec = lake.spec(mode="upsert", key="id")
@@ -82,6 +83,7 @@ def test_a_refusal_of_a_vacuum_is_told_with_its_mend(
     assert content(lake, spec) == [(n, 2) for n in range(4)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("taken", [False, True])
 @pytest.mark.parametrize("error", UNKNOWN[:6], ids=str)
 def test_a_column_of_which_the_catalog_does_not_say_whether_it_came(

@@ -91,6 +91,7 @@ def sky(browser: Browser, noise: Footprint) -> Iterator[Sky]:
         sky.page.context.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("view", [None, (56.75, 24.1, 14), (0.0, 89.5, 30), (359.99, -41.8, 200)])
 @pytest.mark.parametrize("projection", ["mollweide", "hammer", "aitoff", "azimuthal", "globe"])
 def test_every_pixel_of_the_screen_has_the_density_there(

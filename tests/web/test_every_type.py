@@ -152,6 +152,7 @@ def check_values(told: list[Any], column: pa.ChunkedArray) -> None:
         assert same(read_back(value, kind), key(scalar)), (value, scalar)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("descending", [False, True])
 @NAMES
 def test_rows_are_sorted_or_that_is_refused(
@@ -177,6 +178,7 @@ def test_columns_tell_the_ends_of_all(user: TestClient, rows: pa.Table) -> None:
         assert told[name]["problem"] is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ORDERED, ids=lambda name: f"{name} {COLUMNS[name]}")
 def test_a_column_tells_its_ends_and_counts(user: TestClient, rows: pa.Table, name: str) -> None:
     found = get(user, "column", column=name).json()
@@ -239,6 +241,7 @@ def test_csv_tells_every_value_and_refuses_nested_columns(user: TestClient, rows
             check_values(found[name].to_pylist(), rows[name])
 
 
+@pytest.mark.sampled(3)
 @NAMES
 def test_votable_tells_every_value_or_refuses_the_column(user: TestClient, rows: pa.Table, name: str) -> None:
     column = plain(rows[name])
@@ -266,6 +269,7 @@ def test_votable_tells_every_value_or_refuses_the_column(user: TestClient, rows:
             assert read_back(str(told) if isinstance(told, str) else told, column.type) == value
 
 
+@pytest.mark.sampled(3)
 @NAMES
 def test_fits_tells_every_value_or_refuses_the_column(user: TestClient, rows: pa.Table, name: str) -> None:
     answer = user.get(

@@ -89,6 +89,7 @@ def scs(page: Page, name: str, **asked: Any) -> Any:
         return votable.parse(io.BytesIO(answer.content), verify="warn")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "cone", [(80, 30, 1.5), (10.5, -40, 20), (0, 90, 15), (359.9, 0, 10), (80, 30, 180), (5, 5, 0)]
 )

@@ -66,6 +66,7 @@ def user(airflow: Path, catalog: Catalog) -> Iterator[TestClient]:
         purge_cached_app()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_column_is_what_its_name_says(user: TestClient, catalog: Catalog, name: str) -> None:
     address = "/hipslake/api/catalogs/odd"

@@ -32,6 +32,7 @@ def told(page: Page, path: str, code: int = 200, **asked: Any) -> Any:
     return answer.json()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize(("pixel", "order"), [(None, 0), (None, 6), (None, 9), ((0, 4), 8), ((5, 4500), 14)])
 def test_densities_are_those_of_healpy(

@@ -120,6 +120,7 @@ def test_only_what_is_new_is_clustered_again(lake: Lake) -> None:
     assert full.removed.files == first.added.files + 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("by", [{"mode": "binpack"}, {"mode": "hilbert", "columns": ["ra", "dec"]}])
 def test_a_compaction_waits_until_enough_files_want_it(lake: Lake, by: dict[str, Any]) -> None:
     waiting = compact(request(lake, min_files=7, **by))

@@ -46,6 +46,7 @@ def test_partitions_are_kept_apart_and_chosen_by_a_filter(by_name: Lake) -> None
 DAY = dt.datetime(2026, 1, 1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("values", "field", "filters"),
     [
