@@ -20,7 +20,7 @@ demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
 
 test: setup peers peers-older ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres stilts chromium
-	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow and not cluster" -n "$${HIPSLAKE_TEST_WORKERS:-$$(($$(getconf _NPROCESSORS_ONLN) + 2))}" --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow and not cluster" -n "$${HIPSLAKE_TEST_WORKERS:-$$(($$(getconf _NPROCESSORS_ONLN) + 3))}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup peers peers-older ## Run the long tests, which `make test` leaves out, and all examples of properties
 	@include/setup/setup.sh nginx postgres stilts chromium

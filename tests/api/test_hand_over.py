@@ -160,6 +160,7 @@ def test_lsdb_gives_the_rows_of_the_read(
             assert rows_of(table, names) == rows_of(expected, names), question
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.peers
 def test_lsdb_gets_the_margin_cut_as_the_catalog_is(hats_python: str, library: Path, tmp_path: Path) -> None:
     degrees = sky(2500, seed=2)

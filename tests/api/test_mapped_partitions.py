@@ -43,6 +43,7 @@ def test_what_a_function_gives_is_put_together_along_the_curve(
     assert equal(found, pa.concat_tables([empty, *given]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_frames_of_pandas_go_in_and_out(many_kinds: dict[str, Published], layout: str) -> None:
     catalog = Catalog.open(many_kinds[layout].storage.uri())

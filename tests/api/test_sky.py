@@ -111,6 +111,7 @@ def test_the_map_shows_rows_per_square_degree(published: Published, catalog: Cat
     assert image_of(axes).mask.any()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("projection", ["mollweide", "aitoff", "hammer"])
 def test_axes_of_a_projection_of_the_sky_keep_it(
     published: Published, catalog: Catalog, projection: str
@@ -131,6 +132,7 @@ def test_axes_of_a_projection_of_the_sky_keep_it(
     assert near.mean() > 0.95
 
 
+@pytest.mark.sampled(3)
 def test_a_map_of_few_rows_is_coarse_and_one_of_none_is_empty(catalog: Catalog) -> None:
     from matplotlib.figure import Figure
 

@@ -238,6 +238,7 @@ def test_a_histogram_is_that_of_numpy(
     assert found.counts.sum() + found.below + found.above + found.nulls + found.nans == len(rows)
 
 
+@pytest.mark.sampled(3)
 def test_a_histogram_of_a_given_range_and_of_times(catalog: Catalog) -> None:
     mags = catalog.read(["mag"])["mag"].drop_null().to_numpy().astype(float)
     found = catalog.histogram("mag", 10, range=(14, 15))

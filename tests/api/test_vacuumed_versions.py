@@ -53,6 +53,7 @@ def vacuumed(tmp_path_factory: pytest.TempPathFactory) -> hipslake.Catalog:
     return first
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("read", READS)
 def test_whatever_reads_a_vacuumed_version_says_so(vacuumed: hipslake.Catalog, read: str) -> None:
     with pytest.raises(VersionNotFoundError) as told:

@@ -126,6 +126,7 @@ def test_others_are_joined_as_ours_are(ours: tuple[Published, ...], form: str, t
     )
 
 
+@pytest.mark.sampled(2)
 def test_joins_of_others_are_published(ours: tuple[Published, ...], tmp_path: Path) -> None:
     objects, sources = opened(ours)
     places = [variant(each, "bare", tmp_path / name) for each, name in zip(ours, ("o", "s"), strict=True)]

@@ -112,6 +112,7 @@ def test_good_margins_are_found_good(catalog: Catalog) -> None:
     assert kinds(catalog, rewritten(catalog, lambda rows, _: rows)) == set()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "change", [without_first, with_another_value, with_a_far_row, with_a_row_twice, with_a_row_of_no_leaf]
 )
@@ -146,6 +147,7 @@ def test_rows_inside_of_the_pixel_are_told(catalog: Catalog) -> None:
     assert ProblemKind.MEMBERSHIP in kinds(catalog, rewritten(catalog, inside))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("field", ["rows", "bytes", "files", "pixels"])
 def test_sums_and_pixels_that_are_not_those_of_the_files_are_told(catalog: Catalog, field: str) -> None:
     [margin] = catalog.metadata.margins

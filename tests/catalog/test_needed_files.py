@@ -29,6 +29,7 @@ def test_folders_and_names_are_found_as_by_looking_at_each(paths: list[str], ask
     assert needed.below(asked) == len({path for path in paths if path.startswith(f"{asked}/")})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 @pytest.mark.parametrize("most", [4096, 2])
 def test_what_versions_name_is_what_they_need(

@@ -86,6 +86,7 @@ def test_keys_of_all_types_are_found_in_all_runs(storage: Storage, kind: str) ->
     assert (np.diff(codes) >= 0).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("small_files")
 @pytest.mark.parametrize("kind", ["int64", "string", "two", "timestamp", "decimal32"])
 @given(low=st.integers(0, 1000), high=st.integers(0, 1000), dead=st.sets(st.integers(0, 4)))

@@ -173,6 +173,7 @@ def test_an_older_pointer_of_an_older_library_is_mended(history: Survey) -> None
     assert history.catalog.verify(all=True).problems == ()
 
 
+@pytest.mark.sampled(3)
 def test_the_newest_version_comes_back_from_its_copy_and_can_be_built_on(history: Survey) -> None:
     (history.root / NEWEST).unlink()
     history.catalog.repair(dry_run=False)

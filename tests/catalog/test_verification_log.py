@@ -139,6 +139,7 @@ def test_an_older_version_says_nothing_of_what_names_the_newest(history: Survey)
     assert Catalog.open(history.root, version=KEPT[0]).verify().problems == ()
 
 
+@pytest.mark.sampled(9)
 @mostly("sidecars")
 @pytest.mark.parametrize(
     ("number", "what"),

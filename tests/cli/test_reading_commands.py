@@ -267,6 +267,7 @@ def test_diff_of_a_first_version(command: Command, warehouse: Path) -> None:
     assert "no version before 1" in answer.err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "asked"),
     [

@@ -66,6 +66,7 @@ def cleaned_up(place: Storage, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return {path for path in everything(place) if not path.startswith("_versions/swept/")}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("method", "number", "operation"), MOMENTS)
 def test_whatever_is_killed_leaves_the_cube_as_it_was_and_cleanup_leaves_no_orphan(
     cube: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, number: int, operation: str

@@ -100,6 +100,7 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", OF_METADATA)
 @pytest.mark.parametrize("door", [append, *READERS])
 def test_metadata(lake: Lake, door: Callable[[Lake], None], damage: str) -> None:
@@ -108,6 +109,7 @@ def test_metadata(lake: Lake, door: Callable[[Lake], None], damage: str) -> None
         door(lake)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("door", [append, *READERS])
 def test_lists_of_manifests(lake: Lake, door: Callable[[Lake], None], damage: str) -> None:
@@ -117,6 +119,7 @@ def test_lists_of_manifests(lake: Lake, door: Callable[[Lake], None], damage: st
         door(lake)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("door", READERS)
 def test_manifests(lake: Lake, door: Callable[[Lake], None], damage: str) -> None:

@@ -58,7 +58,7 @@ REFUSED: dict[Door, set[str]] = {
 """What comes in at no door, and is told; all else keeps its values."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", DAMAGED)
 @pytest.mark.parametrize("door", [*SOURCES, *TABLES])
 def test_damage_is_told_with_the_file(tmp_path: Path, door: Door, kind: str) -> None:
@@ -67,7 +67,7 @@ def test_damage_is_told_with_the_file(tmp_path: Path, door: Door, kind: str) -> 
         door(folder, tmp_path / "lake")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("door", SOURCES)
 def test_values_come_in_as_they_are_or_the_column_is_told(tmp_path: Path, door: Door, kind: str) -> None:
@@ -85,7 +85,7 @@ def test_values_come_in_as_they_are_or_the_column_is_told(tmp_path: Path, door: 
         assert values(found, odd.column_names) == values(odd, odd.column_names)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("door", [ingest, compact_folder, sink, cube, *TABLES])
 def test_beside_plain_files_no_row_is_lost_or_the_column_is_told(

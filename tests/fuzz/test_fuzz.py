@@ -13,7 +13,7 @@ from tests.fuzz.running import fuzz
 from tests.fuzz.targets import TARGETS, shares
 from tests.trust.records import FUZZ
 
-SLICE = 12 if ALL else 6
+SLICE = 12 if ALL else 4
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # astropy's, about cards that are spoilt
 
 

@@ -76,6 +76,7 @@ def test_rows_are_those_of_a_loop_over_them(catalog: Catalog, filters: Any, mean
     assert sorted(catalog.read(["id"], filters=filters)["id"].to_pylist()) == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("filters", "meant"), [MEANINGS[at] for at in (0, 2, 3, 7)])
 def test_leaf_and_margin_agree_about_a_row(tmp_path: Path, filters: str, meant: Any) -> None:
     """A right row is a partner of left rows on both sides of a border, or of none."""

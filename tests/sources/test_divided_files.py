@@ -113,6 +113,7 @@ def parts_of(found: Source, target: int = TARGET) -> list[Split]:
     return found.splits(found.list_files(), target)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", PACKED)
 def test_parts_of_a_compressed_file_have_its_rows(
     tmp_path: Path, table: pa.Table, name: str, scanner: str
@@ -222,6 +223,7 @@ def damaged(content: bytes, seed: int) -> Iterator[bytes]:
     yield content + b"what does not belong here"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["gzip", "gzip members", "zstd frames"])
 def test_damage_is_told_as_in_a_file_that_one_task_reads(
     tmp_path: Path, table: pa.Table, name: str, scanner: str

@@ -88,6 +88,7 @@ def write_rows(path: Path, kind: str) -> None:
         Table(rows).write(path, format=formats.get(kind, kind))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ENDINGS)
 def test_all_rows_are_read(server: str, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"rows.{ENDINGS[kind]}"

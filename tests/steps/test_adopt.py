@@ -51,6 +51,7 @@ def _same(found: pa.Table, wanted: pa.Table) -> bool:
     return equal(_plain(found.select(wanted.column_names)), _plain(wanted))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("form", "copy"),
     [
@@ -183,6 +184,7 @@ def put(leaf: Path, data: bytes) -> None:
     os.utime(leaf, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["as it is", "folders", "mixed up and unplaced"])
 def test_a_leaf_that_is_written_again_is_told_though_it_has_as_many_rows(
     ours: Published, tmp_path: Path, form: str

@@ -128,6 +128,7 @@ class LosesAnswers(SqlCatalog):
         raise CommitStateUnknownException("the connection was closed")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("lands", [True, False])
 def test_a_commit_whose_answer_is_lost_is_looked_for(lake: Lake, spec: TableSpec, lands: bool) -> None:
     plain, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)

@@ -52,6 +52,7 @@ def expected_values(rows: pa.Table, partition: list[str]) -> set[tuple[object, .
     return set(zip(*columns, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("case", "mode", "partition"), RFC)
 def test_the_tables_of_the_rfc_get_one_file_per_partition_value(
     lake: Lake, case: int, mode: str, partition: list[str]

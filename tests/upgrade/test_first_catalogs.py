@@ -138,6 +138,7 @@ def test_leaves_that_a_sidecar_lists_are_found(place: Path, name: str) -> None:
     assert CatalogMetadata.from_json(after.metadata.to_json()) == after.metadata
 
 
+@pytest.mark.sampled(2)
 def test_nights_come_to_it(place: Path, name: str) -> None:
     survey = Grown(place, name)
     for number in range(2):

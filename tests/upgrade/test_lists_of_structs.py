@@ -147,6 +147,7 @@ def holds_the_nights(survey: Survey, nights: dict[int, pa.Table]) -> None:
     same(catalog.read().select(names).sort_by("id"), expected, "curve")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("first", ["lists", "structs"])
 @pytest.mark.parametrize("append", ["add_file", "rewrite"])
 def test_nights_of_either_form_come_to_a_catalog_of_either(

@@ -30,6 +30,7 @@ def holds(catalog: Catalog, nights: list[pa.Table]) -> None:
             assert alone[name].equals(catalog.read().sort_by("_row")[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_nights_that_come_to_a_catalog_have_its_columns(tmp_path: Path, name: str) -> None:
     survey = Radians(unpacked("repeated_positions", tmp_path), name)
@@ -51,6 +52,7 @@ def test_nights_that_come_to_a_catalog_have_its_columns(tmp_path: Path, name: st
     holds(survey.catalog.rollback(2), [night(0), night(1)])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(GROUPS))
 def test_a_catalog_that_begins_now_has_them_once(tmp_path: Path, name: str) -> None:
     survey = Radians(tmp_path, name)

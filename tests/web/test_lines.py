@@ -16,6 +16,7 @@ def told(survey: Survey) -> dict[str, str]:
     return {line.tool: line.text for line in lines(str(survey.root), survey.catalog.metadata)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("unchanged", ["link", "reference"])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 def test_what_a_line_opens_is_the_newest_version(tmp_path: Path, layout: str, unchanged: str) -> None:

@@ -63,6 +63,7 @@ def test_a_compaction_and_a_vacuum(survey: Survey, overtake: Overtake, night: in
     assert missing(survey.root) == set()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [

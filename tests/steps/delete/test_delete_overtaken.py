@@ -119,6 +119,7 @@ class Killed(BaseException):
     """In place of kill -9."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("moment", ["_changes", "_margins", "_records", "next_version"])
 def test_a_delete_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     survey = DeletingSurvey(tmp_path, threshold="30 rows", more="margin: {arcsec: 600}")

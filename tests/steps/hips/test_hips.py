@@ -210,6 +210,7 @@ def test_cells_of_all_types(tmp_path: Path) -> None:
     assert types["text"] == types["word"] == ("unicodeChar", None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["real", "single", "long", "unsigned", "flag", "day", "moment", "zoned", "span", "price"]
 )

@@ -102,6 +102,7 @@ SPOILED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("column", SPOILED)
 def test_rows_that_say_they_lie_elsewhere_are_told_or_kept_apart(tmp_path: Path, column: str) -> None:
     tree(tmp_path / "theirs", own_columns=True)

@@ -79,6 +79,7 @@ def test_only_leaves_of_the_objects_of_a_night_are_opened(lake: Lake, kind: str,
     lake.open("sources").verify().raise_if_failed()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_objects_that_came_or_moved_since_the_index_was_built_are_found(lake: Lake, mode: str) -> None:
     objects = objects_table(rows=1000)

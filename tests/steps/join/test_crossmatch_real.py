@@ -65,7 +65,7 @@ def pairs_by_astropy(gaia: pa.Table, place: SkyCoord, radius: float) -> tuple[np
     return here, there, separation.arcsec
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::erfa.ErfaWarning")
 @pytest.mark.parametrize("moves", [True, False])
 def test_the_pairs_are_astropys(gaia: Catalog, hipparcos: Catalog, moves: bool) -> None:

@@ -78,6 +78,7 @@ def contents(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("how", ["inner", "left", "anti", "outer"])
 def test_the_outcome_is_that_of_a_catalog_with_a_margin(warehouse: Path, how: str) -> None:
     more = f"how: {how}\nsuffixes: ['', _b]\n" + ("" if how == "anti" else "neighbours: all\nrank: rank\n")

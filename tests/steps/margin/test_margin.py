@@ -79,6 +79,7 @@ def test_the_step_adds_margins_once_however_often_it_runs(tmp_path: Path) -> Non
     assert in_process.make_margins(other, arcsec=[900]).version is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "position",
     [

@@ -68,6 +68,7 @@ def test_nights_far_from_each_other_are_merged_once(survey: Survey, monkeypatch:
     assert report.merges == 1
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("mine", "theirs"),
     [

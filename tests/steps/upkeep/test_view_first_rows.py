@@ -62,6 +62,7 @@ def test_first_rows_of_leaves_that_stay_are_not_read(tmp_path: Path, read: list[
         assert found == made_anew(survey)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", ["rows of others", "no thumbnail", "no list"])
 def test_a_thumbnail_that_is_not_what_was_written_is_not_believed(
     tmp_path: Path, read: list[str], what: str

@@ -92,6 +92,7 @@ def test_old_snapshots_read_what_they_read_before(lake: Lake) -> None:
     assert row_checksum(old) == rows
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["zorder", "hilbert"])
 def test_clustered_tables_skip_by_their_statistics(lake: Lake, mode: str) -> None:
     before = content(lake)
