@@ -20,6 +20,7 @@ MAG = {"append": 3, "upsert": 4}
 GONE = 4  # rows of each delete
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("dead_at_once")
 @pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", ["append", "upsert"])
