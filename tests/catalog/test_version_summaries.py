@@ -84,3 +84,15 @@ def test_deletes_are_told_in_both_modes(tmp_path: Path) -> None:
         assert (told.inserted, told.updated, told.rows_replaced) == (None, None, None)
     again = summaries(appended)[1]
     assert (again.rows_replaced, again.deleted, again.rows_added) == (40, None, -5)
+
+
+def test_reassignments_are_told(tmp_path: Path) -> None:
+    survey = UpsertSurvey(tmp_path, threshold="20 rows")
+    survey.upsert(0, records(0))
+    keys = sorted(survey.state)[:3]
+    survey.catalog.reassign(keys, 77, column="night", force=True)
+    (told,) = summaries(survey)
+    assert (told.kind, told.rows_added) == ("reassigned", 0)
+    assert (told.inserted, told.updated, told.deleted, told.rows_replaced) == (0, 3, 0, None)
+    survey.catalog.rollback(1)
+    assert summaries(survey)[1].kind == "rolled back"

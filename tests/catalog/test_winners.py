@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.catalog.records.record_order import RecordOrder
 from hipslake.catalog.records.record_rows import as_records, key_of, records_schema
 from hipslake.catalog.records.winners import Settled, settle, winning
 from hipslake.errors import InputError, SchemaMismatchError, VerificationError
@@ -123,7 +124,7 @@ class Store:
         codes, given = by.ranks(standing, wanted)
         standing = standing.filter(pa.array(np.isin(codes, given)))
         ranks = {at: start for start, at in {**self.ordinals, interval: ordinal}.items()}
-        settled = settle(standing, night, ordinal=ordinal, ranks=ranks)
+        settled = settle(standing, night, ordinal=ordinal, order=RecordOrder(ranks))
         goes, comes, returns, beaten, late = (pairs(table) for table in settled[:5])
         assert goes <= self.leaves
         assert returns <= self.superseded
@@ -197,7 +198,7 @@ def test_nights_in_any_order_come_to_what_a_dict_holds(
         if store.records:
             together = pa.concat_tables([table for _, table in store.records.values()])
             ranks = {ordinal: at for at, ordinal in store.ordinals.items()}
-            won = winning(together, ranks)
+            won = winning(together, RecordOrder(ranks))
             lives = won.filter(pa.compute.invert(won["_delete"]))
             assert {*zip(lives["_healpix_29"].to_pylist(), lives["_row"].to_pylist(), strict=True)} == state
 
@@ -206,7 +207,7 @@ def test_the_error_of_a_tie_shows_both_records() -> None:
     standing = table_of("int64", "int", [Put(1, False, 5)], 0, 0)
     night = table_of("int64", "int", [Put(2, False, 5), Put(1, True, 5)], 3, 0)
     with pytest.raises(InputError) as raised:
-        settle(standing, night, ordinal=3, nights={0: "2026-11-20", 3: "2026-11-21"})
+        settle(standing, night, ordinal=3, order=RecordOrder(), nights={0: "2026-11-20", 3: "2026-11-21"})
     assert "1 keys have records of the same order" in str(raised.value)
     assert "id -350000000000000000 with order 2" in str(raised.value)
     assert "row 0 of increment 0 (2026-11-20) and row 1 of increment 3 (2026-11-21)" in str(raised.value)
@@ -215,7 +216,7 @@ def test_the_error_of_a_tie_shows_both_records() -> None:
 def test_a_key_twice_in_a_night_is_shown_with_its_rows() -> None:
     night = table_of("two", None, [Put(1, False, 0), Put(2, False, 0), Put(1, False, 0)], 2, 0)
     with pytest.raises(InputError) as raised:
-        settle(night.schema.empty_table(), night, ordinal=2, ranks={2: 0})
+        settle(night.schema.empty_table(), night, ordinal=2, order=RecordOrder({2: 0}))
     assert "1 keys come twice in a night" in str(raised.value)
     assert "field 'd'" in str(raised.value)
     assert "row 0 of increment 2 and row 2 of increment 2" in str(raised.value)
@@ -225,7 +226,7 @@ def test_records_of_an_increment_that_the_version_lacks_are_an_error() -> None:
     standing = table_of("int64", None, [Put(1, False, 0)], 7, 0)
     night = table_of("int64", None, [Put(1, False, 0)], 8, 0)
     with pytest.raises(VerificationError, match="records of increment 7"):
-        settle(standing, night, ordinal=8, ranks={8: 0})
+        settle(standing, night, ordinal=8, order=RecordOrder({8: 0}))
 
 
 @pytest.mark.parametrize(

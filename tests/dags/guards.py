@@ -19,12 +19,12 @@ from hipslake.specs.export_formats import ExportFormat
 from hipslake.specs.threshold import Threshold
 from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.cube.request import CubeQueryRequest
-from hipslake.steps.delete.deletion_choice import key_table
-from hipslake.steps.delete.run import keys_in
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.export.request import ExportRequest
 from hipslake.steps.hips.request import HipsRequest
 from hipslake.steps.ingest.resolve import resolve_window
+from hipslake.steps.keys_file import keys_in
+from hipslake.steps.rows_to_correct import key_table
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
 
@@ -142,6 +142,12 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_delete", "keys_file"): harmless_keys_file,
     ("catalog_delete", "filters"): _filter,
     ("catalog_delete", "region"): harmless_region,
+    ("catalog_reassign", "keys"): lambda value, warehouse: None,  # only compared with values of a column
+    ("catalog_reassign", "keys_file"): harmless_keys_file,
+    ("catalog_reassign", "filters"): _filter,
+    ("catalog_reassign", "region"): harmless_region,
+    ("catalog_reassign", "to"): lambda value, warehouse: None,  # a value of a column, in its type
+    ("catalog_reassign", "column"): harmless_names,
     ("catalog_hips", "order_by"): harmless_names,
     ("catalog_hips", "columns"): harmless_names,
     ("catalog_hips", "filters"): _filter,

@@ -13,7 +13,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.errors import CorruptFileError, SourceNotFoundError, SpecError
 from hipslake.steps.delete.request import MAX_FRACTION, DeleteReport
-from hipslake.steps.delete.run import keys_in
+from hipslake.steps.keys_file import keys_in
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.params import catalog as forms
 

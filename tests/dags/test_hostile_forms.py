@@ -37,6 +37,8 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
     nightly = "source: {uri: '/x/{{ night }}/*.parquet', format: parquet}"
     append = f"name: nightly\n{nightly}\nposition: {{ra: ra, dec: dec}}\nmode: append\nappend: add_file\n"
     (folder / "catalogs" / "nightly.yaml").write_text(append)
+    keyed = append.replace("name: nightly", "name: keyed").replace("mode: append", "mode: upsert\nkey: [id]")
+    (folder / "catalogs" / "keyed.yaml").write_text(keyed.replace("append: add_file\n", ""))
     indexed = whole.read_text().replace("name: whole", "name: indexed")
     (folder / "catalogs" / "indexed.yaml").write_text(f"{indexed}\nindex: [id]\n")
     (folder / "catalogs" / "theirs.yaml").write_text("name: theirs\nadopt: {uri: /others/tree}\n")

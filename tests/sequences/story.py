@@ -94,12 +94,14 @@ class Story:
         self.rng = np.random.default_rng(seed)
         self.nights: dict[int, dict[float, list[Record]]] = {}  # of each version that can be opened
         self.commits = 0
+        self.corrections = 0
         self.happened: list[str] = []  # what went through, in order
         self._events: dict[str, tuple[float, Callable[[], None]]] = {
-            "night": (0.5, self._night),
+            "night": (0.46, self._night),
             "empty": (0.07, self._empty),
             "deletes": (0.08, self._deletes),
-            "delete": (0.08, self._delete),
+            "delete": (0.06, self._delete),
+            "reassign": (0.06, self._reassign),
             "conflict": (0.07, self._conflict),
             "compact": (0.08, self._compact),
             "rollback": (0.06, self._roll_back),
@@ -178,8 +180,27 @@ class Story:
         keys = self.rng.choice(KEYS, int(self.rng.integers(1, 12)), replace=False).tolist()
         gone = [record for key, record in self.survey.state.items() if key in keys]
         self.survey.catalog.delete(keys=keys, force=True)
-        for each in gone:
-            after = each._replace(op="D", seq=each.seq + 0.5, ra=None, dec=None)
+        self._correct([each._replace(op="D", ra=None, dec=None) for each in gone])
+
+    def _reassign(self) -> None:
+        """Rows get another value in a column on request: each by a record, right after that of its row."""
+        if not self.nights or isinstance(self.survey, UpsertHistory):
+            return
+        keys = self.rng.choice(KEYS, int(self.rng.integers(1, 12)), replace=False).tolist()
+        some = [record for key, record in self.survey.state.items() if key in keys]
+        values = {key: float(self.rng.integers(3)) for key in keys}
+        if self.rng.random() < 0.5:
+            given = {"id": keys, "mag": [values[key] for key in keys]}
+            self.survey.catalog.reassign(given, column="mag", force=True)
+        else:
+            values = dict.fromkeys(keys, values[keys[0]])
+            self.survey.catalog.reassign(keys, values[keys[0]], column="mag", force=True)
+        self._correct([each._replace(mag=values[each.id]) for each in some if each.mag != values[each.id]])
+
+    def _correct(self, records: list[Record]) -> None:
+        self.corrections += 1
+        for each in records:
+            after = each._replace(correction=self.corrections)
             self.survey.nights.setdefault(each.night + 0.5, []).append(after)
 
     def _conflict(self) -> None:

@@ -45,11 +45,12 @@ class Record(NamedTuple):
 
     op: str
     id: int
-    seq: float  # a whole number in files
+    seq: int
     ra: float | None
     dec: float | None
     mag: float
     night: int
+    correction: int = 0  # of a record that corrects one of a night: the newer, the greater
 
     @property
     def row(self) -> tuple[Any, ...]:
@@ -68,7 +69,7 @@ class UpsertSurvey(Survey):
 
     key: str = "[id]"
     ordered: bool = True
-    nights: dict[float, list[Record]] = field(default_factory=dict)  # with 0.5: deletes of rows of a night
+    nights: dict[float, list[Record]] = field(default_factory=dict)  # with 0.5: corrections of a night
 
     def __post_init__(self) -> None:
         mode = ["mode: upsert", f"key: {self.key}", "operation: {column: op}"]
@@ -107,10 +108,10 @@ class UpsertSurvey(Survey):
 
 def state_of(nights: Mapping[float, list[Record]], *, ordered: bool) -> dict[int, Record]:
     """The records whose rows stand, by key."""
-    best: dict[int, tuple[float, Record]] = {}
+    best: dict[int, tuple[tuple[float, int], Record]] = {}
     for number, records in nights.items():
         for record in records:
-            rank = record.seq if ordered else number
+            rank = (record.seq if ordered else int(number), record.correction)
             if record.id not in best or best[record.id][0] < rank:
                 best[record.id] = (rank, record)
     return {key: record for key, (_, record) in best.items() if record.op != "D"}

@@ -1,4 +1,4 @@
-"""Maintenance of a published catalog: verification, repair, margins, deletes, rollback, vacuum."""
+"""Maintenance of a published catalog: verify, repair, margins, deletes, reassignments, rollback, vacuum."""
 
 from __future__ import annotations
 
@@ -170,13 +170,86 @@ class CatalogUpkeep(CatalogReader):
         """
         from hipslake.engine.this_process import ThisProcess
         from hipslake.steps.delete.deleting import delete_rows
-        from hipslake.steps.delete.deletion_choice import DeletionChoice
+        from hipslake.steps.rows_to_correct import DELETE, RowsToCorrect
         from hipslake.steps.upkeep.pointers import point_at_newest
 
         self._refuse_foreign("changed")
-        choice = DeletionChoice(keys, filters, region, column)
+        choice = RowsToCorrect(DELETE, keys, filters, region, column)
         metadata, outcome = delete_rows(
             self.storage, choice, ThisProcess(), max_fraction=max_fraction, force=force
+        )
+        if outcome.version is None:
+            return type(self)(self.storage, metadata)
+        point_at_newest(self.storage)
+        return self._shown(metadata)
+
+    def reassign(
+        self,
+        keys: Any = None,
+        to: Any = None,
+        *,
+        filters: Any = None,
+        region: Region | str | None = None,
+        column: str | None = None,
+        max_fraction: float = 0.01,
+        force: bool = False,
+    ) -> Self:
+        """Give rows of the newest version of a catalog in mode upsert to other objects, as a new version.
+
+        A row keeps all its values but that of the column of objects. Where objects place the rows
+        (`position_from`), it goes to the pixel of its new one. Only leaves that hold such rows, or get them,
+        are opened. Light curves follow with their next run. A night that is run again does not take a
+        reassignment back; a later record of the key does, whatever object it names.
+
+        Parameters
+        ----------
+        keys : table, data frame, mapping, list of tuples, sequence or array, optional
+            With `to`, values of the spec's `key`, as for `delete`. Without it, a table, data frame or mapping
+            that has the column of objects beside those of the key, or a tuple of these values for each row:
+            `[(source, object), ...]`. Keys that no row has are passed over.
+        to : optional
+            A value of that column: the object that all chosen rows are given to.
+        filters : str or list or pyarrow.compute.Expression, optional
+            In place of keys, as for `read`: `reassign(to=42, filters="object_id == 17")`.
+        region : Region or str, optional
+            In place of keys, as for `read`.
+        column : str, optional
+            That names the object of a row; by default that of the spec's `position_from`, or else the only
+            one of `co_partitioned`.
+        max_fraction : float
+            The largest part of the rows that may be chosen, from 0 to 1.
+        force : bool
+            Let any number be chosen, up to 4 million.
+
+        Returns
+        -------
+        Catalog
+            The new version; the newest one, if all rows were of their objects already.
+
+        Raises
+        ------
+        SpecError
+            The catalog is not of mode upsert, keeps earlier rows (`validity`), or lies in no warehouse; more
+            than `max_fraction` of its rows are chosen; rows or objects are not given in exactly one way; or
+            `column` is one of key, order or position. Nothing is changed then, nor by the other errors.
+        SchemaMismatchError, FilterError, RegionError
+            As for `read`; or keys or objects are not of the type of their columns.
+        InputError
+            A key or an object is null, a key is given to two objects, or no object has the id.
+        VerificationError
+            Rows of an object would lie in two pixels (`co_partitioned`).
+        ConflictError
+            Others kept committing first.
+        """
+        from hipslake.steps.reassign.reassigning import reassign_rows, run_of_program
+        from hipslake.steps.rows_to_correct import REASSIGNMENT, RowsToCorrect
+        from hipslake.steps.upkeep.pointers import point_at_newest
+
+        self._refuse_foreign("changed")
+        choice = RowsToCorrect(REASSIGNMENT, keys, filters, region)
+        outer = run_of_program(self.uri, self.name)
+        metadata, outcome = reassign_rows(
+            outer, choice, to=to, column=column, max_fraction=max_fraction, force=force
         )
         if outcome.version is None:
             return type(self)(self.storage, metadata)

@@ -63,6 +63,7 @@ class VersionKind(StrEnum):
     REPLACED = "replaced"  # the whole was built anew
     APPENDED = "appended"  # increments came, or took the place of earlier ones
     DELETED = "deleted"  # rows were taken out on request
+    REASSIGNED = "reassigned"  # rows were given to other objects on request
     REWRITTEN = "rewritten"  # the same rows, filed otherwise: compacted, or with other margins or indices
     CONTINUED = "continued"  # a join that kept of an earlier version what could not have changed
     ROLLED_BACK = "rolled back"
@@ -196,6 +197,8 @@ def _kind(metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionK
         return VersionKind.CONTINUED
     if before < after and after - before <= set(metadata.deletion_writes):
         return VersionKind.DELETED
+    if before < after and after - before <= set(metadata.reassignment_writes):
+        return VersionKind.REASSIGNED
     if before & after or any(increment.key is not None for increment in metadata.increments):
         return VersionKind.APPENDED
     return VersionKind.REPLACED

@@ -12,6 +12,7 @@ from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.steps.delete.request import DELETIONS
 from hipslake.steps.margin.request import MARGINS
+from hipslake.steps.reassign.request import REASSIGNMENTS
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
@@ -64,7 +65,22 @@ def has_committed(folder: RunFolder, catalog: Storage) -> bool:
         for place in (ATTEMPTS, COMPACTIONS, MARGINS, ADOPTIONS, DELETIONS)
         for write_id in _write_ids(folder, place)
     ]
+    for entry in folder.storage.list(REASSIGNMENTS):
+        tried += attempts_below(folder.storage, entry.path)
     return any(log.find(write_id) is not None for write_id in tried)
+
+
+def attempts_below(storage: Storage, place: str) -> list[str]:
+    """Return the write ids of all attempts of the runs whose folders lie in another folder.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the folder of a run that upserts what it has made itself.
+    place : str
+    """
+    runs = [RunFolder(storage.uri(entry.path)) for entry in storage.list(place)]
+    return [write_id for run in runs for write_id in _write_ids(run, ATTEMPTS)]
 
 
 def _write_ids(folder: RunFolder, place: str) -> list[str]:

@@ -166,6 +166,7 @@ STEPS = {
         _step("view", "upkeep:HatsView", "upkeep.hats_view:run"),
         _step("repair", "upkeep:Repair", "upkeep.repair:run"),
         _step("delete", "delete:Delete", "delete.run:run"),
+        _step("reassign", "reassign:Reassign", "reassign.run:run"),
         _step("rollback", "upkeep:Rollback", "upkeep.rollback_catalog:run"),
         _step("vacuum", "upkeep:Vacuum", "upkeep.vacuum_catalog:run"),
         _step("vacuum_table", "upkeep:VacuumTable", "upkeep.vacuum_table:run"),

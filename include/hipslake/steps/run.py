@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
-from hipslake.catalog.metadata import Association, Owner
+from hipslake.catalog.metadata import Association, Owner, RowsOfNight
 from hipslake.errors import SpecError, StepError
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen, first_mistake
@@ -54,6 +54,15 @@ class FrozenObjects(Frozen):
     moves: bool = False  # whether increments may move objects
 
 
+class FrozenReassignment(Frozen):
+    """What a run reassigns: rows that lie in its folder, as a version had them but for their object."""
+
+    version: int  # where they were found
+    column: str  # that names the object of a row
+    chosen: str  # in words
+    nights: tuple[RowsOfNight, ...]
+
+
 class FrozenStart(Frozen):
     """What the run of any spec freezes at its start."""
 
@@ -75,6 +84,7 @@ class FrozenRun(FrozenStart):
     write_id: str  # names the folder of this run's files; kept through retries
     window: Window = Window()
     objects: FrozenObjects | None = None  # what the rows are placed by, where the spec has `position_from`
+    reassigned: FrozenReassignment | None = None  # of a run that gives rows to other objects
     wait_minutes: float = 60.0  # how long the sensor waits for the files
     felis: dict[str, ColumnDescription] = Field(default={})  # what the Felis schema says of columns
     association: Association | None = None  # of a cross-match that is to be one
@@ -284,6 +294,27 @@ def catalog_uri(warehouse: str, name: str) -> str:
     '/data/warehouse/catalogs/gaia_dr3'
     """
     return "/".join([warehouse.rstrip("/"), CATALOGS, name])
+
+
+def warehouse_of(uri: str, name: str) -> str:
+    """Return the warehouse that the root of a catalog lies in.
+
+    Raises
+    ------
+    SpecError
+        It lies in none.
+
+    Examples
+    --------
+    >>> warehouse_of("/data/warehouse/catalogs/gaia_dr3", "gaia_dr3")
+    '/data/warehouse'
+    """
+    warehouse = uri.removesuffix(f"/{CATALOGS}/{name}")
+    if warehouse == uri:
+        raise SpecError(
+            f"{uri}: lies in no warehouse, whose folder {CATALOGS} holds {name}; open it where it was made"
+        )
+    return warehouse
 
 
 def _segment(text: str) -> str:

@@ -308,6 +308,26 @@ class DeleteRowsOperator(PublishingOperator, StepOperator):
         return None if report.version is not None else "No row is left to delete."
 
 
+class ReassignRowsOperator(PublishingOperator, StepOperator):
+    """Give rows of the newest version to other objects, and emit the catalog's asset event.
+
+    Skipped where all rows are of their objects already. Reads the params `keys`, `keys_file`, `filters`,
+    `region`, `to`, `column`, `max_fraction` and `force`.
+    """
+
+    step = "reassign"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        params = context["params"]
+        names = ("keys", "keys_file", "filters", "region", "to", "column")
+        chosen = {name: params.get(name) or None for name in names}
+        limits = {"max_fraction": float(params["max_fraction"]), "force": bool(params["force"])}
+        return {**chosen, **limits}
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.version is not None else "No row is to be given to another object."
+
+
 class RollbackCatalogOperator(PublishingOperator, StepOperator):
     """Publish the content of an older version as the newest one, and emit the catalog's asset event.
 

@@ -83,6 +83,33 @@ def delete_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a delete; one of the ways to choose rows has to be given."""
     of = f"column {spec.key[0]}" if len(spec.key) == 1 else "the indexed column"
     several = f"Columns: {', '.join(spec.key)}. " if spec.key else ""
+    return _chosen_rows(of, f"Path or URI of a Parquet or CSV file with the keys of rows. {several}") | {
+        "max_fraction": _most("If more than this part of all rows would go, nothing is deleted."),
+        "force": switch_field("Force", "Delete the rows, however many they are."),
+    }
+
+
+def reassign_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a reassignment; one of the ways to choose rows has to be given."""
+    columns = ", ".join(spec.key)
+    given = spec.position_from.column if spec.position_from is not None else None
+    file = f"Path or URI of a Parquet or CSV file with the keys of rows ({columns}), and the object of each."
+    return {
+        "to": text_field("To object", "The id of the object that all these rows are given to.", _LONGEST_KEY),
+        **_chosen_rows(f"column {columns}", f"{file} 'To object' stays empty then."),
+        "column": text_field(
+            "Column of objects",
+            "The column that names the object of a row"
+            + (f"; {given} if nothing is said." if given else ", as co_partitioned says if nothing is said."),
+            _LONGEST_KEY,
+        ),
+        "max_fraction": _most("If more than this part of all rows is chosen, nothing is changed."),
+        "force": switch_field("Force", "Reassign the rows, however many they are: 4 million at most."),
+    }
+
+
+def _chosen_rows(of: str, file: str) -> dict[str, Param]:
+    """The fields that choose rows: by keys, which are values of a column, a filter or a region."""
     return {
         "keys": Param(
             None,
@@ -98,7 +125,7 @@ def delete_params(spec: CatalogSpec) -> dict[str, Param]:
             minLength=1,
             maxLength=LONGEST_URI,
             title="File of keys",
-            description=f"Path or URI of a Parquet or CSV file with the keys of rows. {several}",
+            description=file,
         ),
         "filters": text_field(
             "Filters", "Rows for which this is true: night = 20261121 and flags > 0.", _LONGEST_FILTERS
@@ -106,16 +133,18 @@ def delete_params(spec: CatalogSpec) -> dict[str, Param]:
         "region": text_field(
             "Region", "Rows that lie in it: cone 56.75 24.12 3deg, box ra 350..10 dec -5..5.", _LONGEST_REGION
         ),
-        "max_fraction": Param(
-            MAX_FRACTION,
-            type="number",
-            minimum=0,
-            maximum=1,
-            title="Largest part",
-            description="If more than this part of all rows would go, nothing is deleted, and the run fails.",
-        ),
-        "force": switch_field("Force", "Delete the rows, however many they are."),
     }
+
+
+def _most(what: str) -> Param:
+    return Param(
+        MAX_FRACTION,
+        type="number",
+        minimum=0,
+        maximum=1,
+        title="Largest part",
+        description=f"{what} The run fails then.",
+    )
 
 
 def rollback_params(catalog: str) -> dict[str, Param]:

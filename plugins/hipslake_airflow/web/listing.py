@@ -188,8 +188,8 @@ def _listed(catalogs: CatalogStore, folder: str, fare: Fare, spec_problem: str |
     except (HipslakeError, OSError, ValueError) as error:
         return blank.model_copy(update={"problem": shown(f"{type(error).__name__}: {error}")})
     own = next((owner.kind for owner in metadata.owners), "catalog")
-    deletions = set(metadata.deletion_writes)
-    writes = [each for each in metadata.increment_writes if each not in deletions]
+    corrections = {*metadata.deletion_writes, *metadata.reassignment_writes}
+    writes = [each for each in metadata.increment_writes if each not in corrections]
     nights = _nights(writes, metadata.increments[-1].key)
     return blank.model_copy(update={**_facts(metadata), "nights": nights, "kind": own})
 

@@ -14,6 +14,7 @@ KEEP_CATALOG = (
     "catalog_margin",
     "catalog_index",
     "catalog_delete",
+    "catalog_reassign",
     "catalog_rollback",
     "catalog_vacuum",
     "catalog_verify",

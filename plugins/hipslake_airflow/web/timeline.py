@@ -116,9 +116,10 @@ def _told(
     schedule = None if spec is None else spec.schedule
     try:
         history = catalogs.history(name, before, most)
-        increments = catalogs.increments(name)
+        reassigned = set(catalogs.metadata(name).reassignment_writes)
+        increments = [each for each in catalogs.increments(name) if each.write_id not in reassigned]
     except CatalogNotFoundError:  # no run has published yet, but some may have failed
-        history, increments = [], ()
+        history, increments = [], []
     grows = any(each.key is not None for each in increments) or (spec is not None and spec.mode.by_intervals)
     versions = [_with_nights(catalogs, name, each) for each in history]
     if not grows:

@@ -12,7 +12,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import ConflictError
 from hipslake.steps.append import run as append_run
 from hipslake.steps.delete import deleting
-from hipslake.steps.delete.deletion_choice import DeletionChoice
+from hipslake.steps.rows_to_correct import DELETE, RowsToCorrect
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 
@@ -107,7 +107,7 @@ def test_who_is_always_overtaken_gives_up(tmp_path: Path, monkeypatch: pytest.Mo
     survey.upsert(0, rows_of(0, range(50)))
     monkeypatch.setattr(deleting, "wait_for_others", lambda attempt: None)
     monkeypatch.setattr(deleting, "commit_where_it_fits", lambda *args: None)
-    choice = DeletionChoice(keys=[1])
+    choice = RowsToCorrect(DELETE, keys=[1])
     with pytest.raises(ConflictError, match="others changed the catalog 3 times"):
         deleting.delete_rows(Storage.at(survey.root), choice, ThisProcess(), force=True, tries=3)
     survey.assert_holds_the_state()
@@ -129,7 +129,8 @@ def test_a_delete_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(deleting.DeletedRows if moment == "next_version" else deleting._Job, moment, killed)
+        where = deleting.DeletedRows if moment == "next_version" else deleting.DeletionJob
+        patch.setattr(where, moment, killed)
         patch.setattr("hipslake.versions.version_write.give_up", lambda *args: None)
         with pytest.raises(Killed):
             survey.catalog.delete(keys=[1, 2], force=True)

@@ -28,6 +28,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment, RecordRun
 from hipslake.catalog.records.key_ranges import KeyRanges
 from hipslake.catalog.records.record_intervals import starts_of, with_intervals
 from hipslake.catalog.records.record_lookup import BY_ROW
+from hipslake.catalog.records.record_order import RecordOrder
 from hipslake.catalog.records.record_rows import (
     DELETE_COLUMN,
     key_of,
@@ -35,7 +36,7 @@ from hipslake.catalog.records.record_rows import (
 )
 from hipslake.catalog.records.run_files import FILE_ROWS, read_span
 from hipslake.catalog.records.run_merging import ranges_of_runs
-from hipslake.catalog.records.winners import ranks_by_start, winning
+from hipslake.catalog.records.winners import winning
 from hipslake.catalog.row_sets import row_text
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema
@@ -117,21 +118,17 @@ class WinnersTask:
     schema : pyarrow.Schema
         Of records.
     ranges : KeyRanges
-    ranks : mapping of int to int
-        Of the increments, by the starts of their intervals.
+    order : RecordOrder
     starts : mapping of int to datetime, or None
         With intervals of validity: the starts themselves.
-    deletions : frozenset of int
-        The ordinals whose records are those of deletions.
     """
 
     storage: Storage
     runs: tuple[RecordRun, ...]
     schema: pa.Schema
     ranges: KeyRanges
-    ranks: Mapping[int, int]
+    order: RecordOrder
     starts: Mapping[int, datetime] | None
-    deletions: frozenset[int]
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Give sums of the hashes of rows that live: for each column of the key, order and interval."""
@@ -145,8 +142,8 @@ class WinnersTask:
         spans = read_span(self.storage, self.runs, self.schema, self.ranges.by, self.ranges.span(number))
         records = pa.concat_tables([self.schema.empty_table(), *spans])
         if self.starts is not None:
-            return with_intervals(records, self.ranks, self.starts), self.schema.empty_table()
-        won = winning(records, self.ranks, self.deletions)[ROW_COLUMN].to_numpy()
+            return with_intervals(records, self.order.ranks, self.starts), self.schema.empty_table()
+        won = winning(records, self.order)[ROW_COLUMN].to_numpy()
         puts = ~records[DELETE_COLUMN].to_numpy()
         is_won = np.isin(records[ROW_COLUMN].to_numpy(), won)
         return records.filter(pa.array(puts & is_won)), records.filter(pa.array(puts & ~is_won))
@@ -162,9 +159,10 @@ def _against_rows(
     records = metadata.key_records
     assert records is not None
     keys = {each.ordinal: each.key for each in increments}
-    ranks, starts = ranks_by_start(keys), starts_of(keys) if records.validity is not None else None
+    starts = starts_of(keys) if records.validity is not None else None
+    order = RecordOrder.of(metadata, increments)
     ranges = ranges_of_runs(storage, records.runs, key_of(schema), FILE_ROWS)
-    task = WinnersTask(storage, records.runs, schema, ranges, ranks, starts, metadata.tombstones)
+    task = WinnersTask(storage, records.runs, schema, ranges, order, starts)
     with engine.progress("key records"):
         sums = engine.run(task, tasks=len(ranges), result=SUMS)
     held = tuple(held_columns(storage, metadata, schema))

@@ -18,6 +18,7 @@ from hipslake.catalog.metadata.deletions import Deletion
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment
 from hipslake.catalog.metadata.key_records import KeyRecords
 from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
+from hipslake.catalog.metadata.reassignments import Reassignment
 from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
@@ -81,6 +82,9 @@ class CatalogMetadata(Frozen):
     )
     deletions: tuple[Deletion, ...] | None = Field(
         default=None, min_length=1, description="rows that were taken out on request, oldest first"
+    )
+    reassignments: tuple[Reassignment, ...] | None = Field(
+        default=None, min_length=1, description="rows that got another object on request, oldest first"
     )
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
     rows_near_borders: int | None = Field(
@@ -203,9 +207,19 @@ class CatalogMetadata(Frozen):
         return tuple(deletion.write_id for deletion in self.deletions or ())
 
     @property
+    def reassignment_writes(self) -> tuple[str, ...]:
+        """The write of every reassignment, which is that of an increment, too."""
+        return tuple(each.write_id for each in self.reassignments or ())
+
+    @property
     def rows_move(self) -> bool:
         """Whether rows may go and come again elsewhere, so that increments do not tell where rows stand."""
         return self.key_records is not None or self.deletions is not None
+
+    @property
+    def last_ordinal(self) -> int:
+        """The greatest ordinal of its increments and deletions."""
+        return max(self.increments[-1].ordinal, *(each.ordinal for each in self.deletions or ()), 0)
 
     @property
     def tombstones(self) -> frozenset[int]:

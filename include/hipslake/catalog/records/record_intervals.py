@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.records.record_order import RecordOrder
 from hipslake.catalog.records.record_rows import (
     BEGIN_COLUMN,
     DELETE_COLUMN,
@@ -21,7 +22,6 @@ from hipslake.catalog.records.record_rows import (
     ORDER_COLUMN,
     key_of,
 )
-from hipslake.catalog.records.winners import record_order
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.validity import NIGHT_START, without_negative_zeros
@@ -128,7 +128,7 @@ class _Along(NamedTuple):
     @classmethod
     def of(cls, records: pa.Table, ranks: Mapping[int, int]) -> _Along:
         (key,) = key_of(records.schema).ranks(records)
-        return cls(key, record_order(records, ranks))
+        return cls(key, RecordOrder(ranks).numbers(records))
 
     def nexts(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """For each record that is chosen, the place of the next one of its key that is; -1 for the others."""

@@ -4,23 +4,22 @@ Of the records of a key, that with the greatest value of `order_by` wins; withou
 interval begins last. If it is a put, its row is the row of the key; if it is a delete, the key has none. So
 what a catalog holds depends on the records of its nights alone, in whatever order these came.
 
-The records of a deletion (`hipslake.catalog.metadata.deletions`), called tombstones here, have the order of
-the rows that they take away, or of the nights of these rows, and win at a tie.
+Deletions and reassignments correct records of nights, whose order they have: `record_order` tells the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.records.key_columns import KeyColumns, value_ranks
+from hipslake.catalog.records.key_columns import KeyColumns
+from hipslake.catalog.records.record_order import RecordOrder
 from hipslake.catalog.records.record_rows import DELETE_COLUMN, ORDER_COLUMN, key_of
-from hipslake.catalog.row_sets import NUMBER_MASK, ORDINAL_SHIFT, row_text
+from hipslake.catalog.row_sets import ORDINAL_SHIFT, row_text
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.engine.reordering import in_order
 from hipslake.errors import InputError, VerificationError
@@ -67,9 +66,8 @@ def settle(
     night: pa.Table,
     *,
     ordinal: int,
-    ranks: Mapping[int, int] | None = None,
+    order: RecordOrder,
     nights: Mapping[int, str] | None = None,
-    deletions: Set[int] = frozenset(),
 ) -> Settled:
     """Find what a night does to the rows of its keys, and of those that the run before had that it replaces.
 
@@ -82,12 +80,9 @@ def settle(
         Its own records.
     ordinal : int
         Of the night.
-    ranks : mapping of int to int, optional
-        The rank of each increment's interval by its start; needed where there is no `order_by`.
+    order : RecordOrder
     nights : mapping of int to str, optional
         What increments are called in messages.
-    deletions : set of int
-        The ordinals whose records are tombstones.
 
     Raises
     ------
@@ -103,9 +98,9 @@ def settle(
     row, delete = records[ROW_COLUMN].to_numpy(), records[DELETE_COLUMN].to_numpy()
     fresh = np.arange(len(row)) >= standing.num_rows
     replaced = ~fresh & (row >> ORDINAL_SHIFT == ordinal)
-    order = record_order(records, ranks, deletions)
-    along = np.lexsort((row, order, key))
-    _check_distinct(records, along[~replaced[along]], key, order, by, nights)
+    numbers = order.numbers(records)
+    along = np.lexsort((row, numbers, key))
+    _check_distinct(records, along[~replaced[along]], key, numbers, by, nights)
 
     before = _winners(along[~fresh[along]], key)
     without = _winners(along[~(fresh | replaced)[along]], key)
@@ -133,17 +128,14 @@ def settle(
     )
 
 
-def winning(
-    records: pa.Table, ranks: Mapping[int, int] | None = None, deletions: Set[int] = frozenset()
-) -> pa.Table:
+def winning(records: pa.Table, order: RecordOrder) -> pa.Table:
     """The records that win, one for each key: puts and deletes.
 
     Parameters
     ----------
     records : pyarrow.Table
         All records of their keys.
-    ranks, deletions
-        As of `settle`.
+    order : RecordOrder
 
     Raises
     ------
@@ -152,58 +144,13 @@ def winning(
     """
     by = key_of(records.schema)
     (key,) = by.ranks(records)
-    order = record_order(records, ranks, deletions)
-    along = np.lexsort((records[ROW_COLUMN].to_numpy(), order, key))
+    numbers = order.numbers(records)
+    along = np.lexsort((records[ROW_COLUMN].to_numpy(), numbers, key))
     try:
-        _check_distinct(records, along, key, order, by, None)
+        _check_distinct(records, along, key, numbers, by, None)
     except InputError as error:
         raise VerificationError(str(error)) from error
     return records.take(pa.array(_winners(along, key)))
-
-
-def ranks_by_start(starts: Mapping[int, str | None]) -> dict[int, int]:
-    """The rank of each increment by the start of its interval; the whole, which has none, comes first.
-
-    Parameters
-    ----------
-    starts : mapping of int to str or None
-        The key of each increment by its ordinal: the start of its interval in ISO 8601.
-
-    Examples
-    --------
-    >>> ranks_by_start({0: None, 1: "2026-11-21T00:00:00+00:00", 2: "2026-11-20T23:00:00-02:00"})
-    {0: 0, 1: 1, 2: 2}
-    """
-    first = datetime.min.replace(tzinfo=UTC)
-
-    def start(ordinal: int) -> datetime:
-        text = starts[ordinal]
-        if text is None:
-            return first
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-    return {ordinal: rank for rank, ordinal in enumerate(sorted(starts, key=start))}
-
-
-def record_order(
-    records: pa.Table, ranks: Mapping[int, int] | None, deletions: Set[int] = frozenset()
-) -> NDArray[np.int64]:
-    """A number for each record, int64[n]: of those of a key, the greatest wins."""
-    row = records[ROW_COLUMN].to_numpy()
-    ordinal = row >> ORDINAL_SHIFT
-    is_tombstone = np.isin(ordinal, np.array(sorted(deletions), np.int64))
-    if ORDER_COLUMN in records.column_names:
-        return 2 * value_ranks(records[ORDER_COLUMN]) + is_tombstone
-    night = np.where(is_tombstone, row & NUMBER_MASK, ordinal)
-    ordinals, of = np.unique(night, return_inverse=True)
-    known = ranks or {}
-    if missing := [each for each in ordinals.tolist() if each not in known]:
-        raise VerificationError(
-            f"there are records of increment {missing[0]}, which the version does not have; Catalog.verify() "
-            "tells more"
-        )
-    return 2 * np.array([known[each] for each in ordinals.tolist()], np.int64)[of] + is_tombstone
 
 
 def _winners(along: NDArray[np.int64], key: NDArray[np.int64]) -> NDArray[np.int64]:

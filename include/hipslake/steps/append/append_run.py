@@ -7,9 +7,9 @@ from datetime import datetime
 import pyarrow as pa
 
 from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.metadata import CatalogMetadata, Increment, Reassignment
 from hipslake.engine.model import Engine
-from hipslake.errors import InputError, SpecError
+from hipslake.errors import ConflictError, InputError, SpecError
 from hipslake.steps.append.increment_intervals import IncrementInterval
 from hipslake.steps.append.request import AppendRequest
 from hipslake.steps.attempts import FrozenState
@@ -59,6 +59,40 @@ class AppendRun:
         given = self.folder.schema() if self.counted.rows_in else source_schema(base)
         return evolved_schema(base, spec, given)
 
+    def reassignment(self, write_id: str, ordinal: int) -> Reassignment | None:
+        """What the rows of the run are if it gives rows to other objects; None of other runs.
+
+        Parameters
+        ----------
+        write_id : str
+            The write that holds the rows.
+        ordinal : int
+            Of their increment.
+        """
+        frozen = self.frozen.reassigned
+        if frozen is None:
+            return None
+        return Reassignment(
+            ordinal=ordinal,
+            write_id=write_id,
+            rows=self.counted.rows_out,
+            column=frozen.column,
+            chosen=frozen.chosen,
+            nights=frozen.nights,
+        )
+
+    def check_builds_on(self, base: CatalogMetadata | None) -> None:
+        """Refuse to give rows to other objects in a version that is not the one where they were found.
+
+        Raises
+        ------
+        ConflictError
+            It is another one.
+        """
+        frozen = self.frozen.reassigned
+        if frozen is not None and (base is None or base.version != frozen.version):
+            raise ConflictError("the rows to reassign were found in a version that is not the newest")
+
     def check_not_shared(self, base: CatalogMetadata) -> None:
         """Refuse rows that another interval has added to the catalog already, and an end that came nearer.
 
@@ -81,9 +115,14 @@ class AppendRun:
             If a file is there under another interval, the interval of the run overlaps with another one so
             that its rows would be there twice, or it is only a part of the interval that it would replace.
         """
+        if self.frozen.reassigned is not None:
+            return
         mine = IncrementInterval(self.frozen.start, self.frozen.window.end)
+        reassigned = {each.ordinal for each in base.reassignments or ()}
         for increment in base.all_increments(self.catalog):
             if not (increment.rows or increment.deletes) or increment.key is None:
+                continue
+            if increment.ordinal in reassigned:  # at a moment, which is in no night
                 continue
             end = datetime.fromisoformat(increment.end) if increment.end is not None else None
             other = IncrementInterval(datetime.fromisoformat(increment.key), end)

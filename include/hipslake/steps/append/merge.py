@@ -74,10 +74,13 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
     ------
     SpecError, SchemaMismatchError, InputError, PlanError
         As of the step.
+    ConflictError
+        If the run gives rows to other objects that it has found in another version.
     VerificationError
         If the files do not hold the rows that were to be added, less those to be taken out.
     """
     spec, storage = run.frozen.spec, run.folder.storage
+    run.check_builds_on(base)
     with run.phases("plan"):
         schema = run.schema_after(base)
         marks_after(base, marks_of_run(run.frozen, run.counted))  # says at once if objects are others
@@ -246,7 +249,7 @@ def _ordinal(run: AppendRun, base: CatalogMetadata | None) -> int:
     """The ordinal that this run has claimed, maybe in an earlier attempt."""
     if run.folder.storage.is_file(ORDINAL):
         return run.folder.read(ORDINAL, ClaimedOrdinal).ordinal
-    first = base.increments[-1].ordinal + 1 if base else 0
+    first = base.last_ordinal + 1 if base else 0
     owner = f"{run.frozen.dag_id} {run.frozen.run_id} {secrets.token_hex(4)}"
     ordinal = claim_ordinal(run.catalog, first, owner)
     run.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal))

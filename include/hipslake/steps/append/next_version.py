@@ -142,6 +142,7 @@ def version_after(base: CatalogMetadata | None, merged: Merged, schema: pa.Schem
         base,
         counted=run.counted,
         key_records=_key_records(merged, base),
+        reassignment=run.reassignment(merged.attempt.write_id, merged.attempt.ordinal),
         indices=base.indices if base else (),
         parent=base.version if base else None,
         created=now_utc(),

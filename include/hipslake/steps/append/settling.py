@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment, KeyChanges, Re
 from hipslake.catalog.metadata.key_records import described_run
 from hipslake.catalog.records.record_intervals import settle_intervals, starts_of
 from hipslake.catalog.records.record_lookup import lookup
+from hipslake.catalog.records.record_order import RecordOrder, ranks_by_start
 from hipslake.catalog.records.record_rows import DELETE_COLUMN, key_of, records_schema
 from hipslake.catalog.records.run_files import read_span, run_folder, write_run_files
 from hipslake.catalog.records.winners import settle, winning
@@ -49,7 +50,6 @@ _RESULT = pa.schema(
 )
 _List = TypeVar("_List", bound=RowList)
 _EXAMPLES = 3
-_FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 def settle_night(
@@ -84,10 +84,9 @@ def settle_night(
         ordinal=attempt.ordinal,
         version=attempt.version,
         records=schema_text(records),
-        ranks=_ranks(named),
+        order=_order(run, base, attempt, named),
         nights={ordinal: f"night {key}" for ordinal, key in named.items()},
         starts=None if spec.validity is None else starts_of(named),
-        deletions=base.tombstones if base else frozenset(),
     )
     with engine.progress("settle"):
         found = engine.run(task, tasks=len(night.ranges.records), result=_RESULT).sort_by("range")
@@ -141,14 +140,11 @@ class SettleTask:
         The version; None if there is none yet.
     records : str
         The schema of records, as text.
-    ranks : dict of int to int
-        The rank of each increment's interval by its start.
+    order : RecordOrder
     nights : dict of int to str
         What increments are called in messages.
     starts : dict of int to datetime, or None
         With intervals of validity: the start of each increment's.
-    deletions : frozenset of int
-        The ordinals of deletions, whose records are tombstones.
     """
 
     run_uri: str
@@ -156,10 +152,9 @@ class SettleTask:
     ordinal: int
     version: int | None
     records: str
-    ranks: Mapping[int, int]
+    order: RecordOrder
     nights: Mapping[int, str]
     starts: Mapping[int, datetime] | None
-    deletions: frozenset[int]
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Settle a range; leave the lists of its rows, and the files of its records."""
@@ -181,14 +176,13 @@ class SettleTask:
             standing,
             night,
             ordinal=self.ordinal,
-            ranks=self.ranks,
+            order=self.order,
             nights=self.nights,
-            deletions=self.deletions,
         )
         lists = {name: getattr(settled, name) for name in _LISTS}
         if self.starts is not None:
             stays = settle_intervals(
-                standing, night, ordinal=self.ordinal, ranks=self.ranks, starts=self.starts
+                standing, night, ordinal=self.ordinal, ranks=self.order.ranks, starts=self.starts
             )
             lists = stays._asdict()
         for name, rows in lists.items():
@@ -211,7 +205,7 @@ class SettleTask:
         kept = standing.filter(
             pc.not_equal(pc.shift_right(standing[ROW_COLUMN], ORDINAL_SHIFT), self.ordinal)
         )
-        there = winning(kept, self.ranks, self.deletions)
+        there = winning(kept, self.order)
         there = there.filter(pc.invert(there[DELETE_COLUMN]))
         deletes = night.filter(night[DELETE_COLUMN])
         by = key_of(night.schema)
@@ -232,10 +226,14 @@ def _load(run_uri: str, write_id: str, version: int | None) -> _Loaded:
     return _Loaded(NightRecords.of(folder), splits, catalog, base, replaced)
 
 
-def _ranks(named: Mapping[int, str]) -> dict[int, int]:
-    """The rank of each ordinal by the start of its interval; the whole, which has none, is first."""
-    along = sorted(named, key=lambda at: datetime.fromisoformat(named[at]) if named[at] else _FIRST)
-    return {ordinal: rank for rank, ordinal in enumerate(along)}
+def _order(
+    run: AppendRun, base: CatalogMetadata | None, attempt: Attempt, named: Mapping[int, str]
+) -> RecordOrder:
+    """The order of the records of a version together with those of a run."""
+    standing = RecordOrder() if base is None else RecordOrder.of(base, ())
+    own = run.reassignment(attempt.write_id, attempt.ordinal)
+    reassignments = {**standing.reassignments, **({} if own is None else {attempt.ordinal: own})}
+    return replace(standing, ranks=ranks_by_start(named), reassignments=reassignments)
 
 
 def _path(write_id: str, name: str, number: int) -> str:

@@ -12,7 +12,7 @@ from hipslake.steps.report import CatalogReport, Request
 DELETIONS = "delete/attempts"
 """The folder of the attempts, in the run folder; each is named by its write id."""
 MAX_FRACTION = 0.01
-"""The largest part of a catalog's rows that a delete takes out without `force`."""
+"""The largest part of a catalog's rows that a delete takes out, or a reassignment moves, without `force`."""
 
 Value = bool | int | str
 """Of a key, as JSON has it; dates and times are texts."""

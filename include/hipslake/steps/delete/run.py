@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.csv as csv
-import pyarrow.parquet as pq
 
 from hipslake.catalog.committing import committed_before
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.this_process import ThisProcess
-from hipslake.errors import CorruptFileError, SourceNotFoundError, SpecError
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.delete.deleting import delete_rows
-from hipslake.steps.delete.deletion_choice import DeletionChoice
 from hipslake.steps.delete.request import DELETIONS, DeleteOutcome, DeleteReport, DeleteRequest
+from hipslake.steps.keys_file import keys_of
 from hipslake.steps.report import Phases
+from hipslake.steps.rows_to_correct import DELETE, RowsToCorrect
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
-
-_MOST_BYTES = 256 << 20  # of a file of keys
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +41,9 @@ def run(request: DeleteRequest) -> DeleteReport:
     if committed is not None:
         outcome = _told(committed)
     else:
-        choice = DeletionChoice(_keys(request), request.filters, request.region, request.column)
+        choice = RowsToCorrect(
+            DELETE, keys_of(request.keys, request.keys_file), request.filters, request.region, request.column
+        )
         with phases("delete"):
             committed, outcome = delete_rows(
                 catalog,
@@ -83,38 +78,3 @@ def _told(committed: CatalogMetadata) -> DeleteOutcome:
         deleted=deletion.rows if deletion is not None else 0,
         total_rows=committed.total_rows,
     )
-
-
-def _keys(request: DeleteRequest) -> Any:
-    """The keys of the form, or those of its file."""
-    if request.keys_file is None:
-        return request.keys
-    if request.keys is not None:
-        raise SpecError("keys and keys_file: give one of them")
-    return keys_in(request.keys_file)
-
-
-def keys_in(uri: str) -> pa.Table:
-    """The columns of a file of keys, which is Parquet or CSV.
-
-    Raises
-    ------
-    SpecError
-        The address is none of a file, or it is too large.
-    SourceNotFoundError
-        There is no such file.
-    CorruptFileError
-        It is neither Parquet nor CSV.
-    """
-    try:
-        storage, name = Storage.of_file(uri)
-        data = storage.read_plain(name, _MOST_BYTES)
-    except ValueError as error:
-        raise SpecError(f"keys_file: {error}") from None
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"keys_file: {uri} does not exist") from None
-    try:
-        source = pa.BufferReader(data)
-        return pq.read_table(source) if data[:4] == b"PAR1" else csv.read_csv(source)
-    except (pa.ArrowException, OSError, ValueError):  # what they say may quote the file
-        raise CorruptFileError(f"keys_file: {uri} is neither Parquet nor CSV with a line of names") from None

@@ -29,6 +29,7 @@ from hipslake.catalog.metadata import (
     KeyChanges,
     KeyRecords,
     Margin,
+    Reassignment,
     Rejects,
 )
 from hipslake.catalog.metadata.increments import LISTED_AGAIN, MOST_LISTED, set_aside
@@ -210,6 +211,7 @@ def assembled(
     *,
     counted: HistogramReport,
     key_records: KeyRecords | None = None,
+    reassignment: Reassignment | None = None,
     indices: tuple[Index, ...],
     parent: int | None,
     created: datetime,
@@ -231,6 +233,8 @@ def assembled(
         Of the rows of the run.
     key_records : KeyRecords, optional
         Mode upsert: those of the version. Superseded rows do not count for its total, nor deleted ones.
+    reassignment : Reassignment, optional
+        Of an increment that gives rows to other objects: the spec of the version stays that of the base.
     indices : tuple of Index
     parent : int or None
         The newest version, which this one follows; None if it is the first.
@@ -242,6 +246,12 @@ def assembled(
     increments = with_increment(base, increment, Storage.at(run.catalog_uri))
     deletions = base.deletions_after(increment.ordinal) if base is not None else None
     gone = sum(deletion.rows_gone for deletion in deletions or ())
+    reassignments = (base.reassignments or () if base is not None else ()) + (
+        () if reassignment is None else (reassignment,)
+    )
+    spec_text = spec.model_dump(mode="json")
+    if reassignment is not None and base is not None:
+        spec_text = base.spec
     superseded = key_records.rows_superseded if key_records is not None else 0
     return CatalogMetadata(
         catalog=run.catalog,
@@ -264,12 +274,13 @@ def assembled(
         increments=increments.listed,
         key_records=key_records,
         deletions=deletions,
+        reassignments=reassignments or None,
         co_partitioned=marks_after(base, marks_of_run(run, counted)),
         margins=margins,
         indices=indices,
         association=run.association,
         rows_near_borders=rows_near_borders,
-        spec=spec.model_dump(mode="json"),
+        spec=spec_text,
     )
 
 

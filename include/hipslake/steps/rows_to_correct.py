@@ -1,10 +1,10 @@
-"""Which rows are to be deleted, by keys, by a filter or in a region; and which of a version those are."""
+"""Which rows are to be deleted or reassigned, by keys, by a filter or in a region, and which those are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,9 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.records.key_columns import as_plain
 from hipslake.catalog.records.record_lookup import lookup
+from hipslake.catalog.records.record_order import RecordOrder
 from hipslake.catalog.records.record_rows import DELETE_COLUMN, as_records, key_of, records_schema
-from hipslake.catalog.records.winners import ranks_by_start, winning
+from hipslake.catalog.records.winners import winning
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
@@ -28,8 +29,19 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
 from hipslake.storage.folder import Storage
 
-MOST_ROWS = 64 << 20
-"""Most rows of one delete: they are listed in memory, about 64 bytes for each and its key."""
+
+class Purpose(NamedTuple):
+    """What rows are chosen for, in words, and how many may be chosen at most."""
+
+    name: str
+    done: str
+    most: int
+
+
+DELETE = Purpose("delete", "deleted", 64 << 20)
+"""Rows are listed in memory, about 64 bytes for each and its key."""
+REASSIGNMENT = Purpose("reassignment", "reassigned", 4 << 20)
+"""Rows are held in memory, with all their columns."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +61,12 @@ class FoundRows:
 
 
 @dataclass(frozen=True)
-class DeletionChoice:
+class RowsToCorrect:
     """How rows are chosen: exactly one of `keys`, `filters` and `region` is given.
 
     Attributes
     ----------
+    purpose : Purpose
     keys : object, optional
         Values of the key column: a sequence, or an array of numpy, pandas or Arrow; of a key of several
         columns, a table, a data frame, a mapping of columns, or for each row a tuple or a mapping.
@@ -65,6 +78,7 @@ class DeletionChoice:
         Mode append: the indexed column that keys are of; the only one if not given.
     """
 
+    purpose: Purpose
     keys: Any = None
     filters: Any = None
     region: Region | str | None = None
@@ -81,7 +95,8 @@ class DeletionChoice:
         given = [name for name in ("keys", "filters", "region") if getattr(self, name) is not None]
         if len(given) != 1:
             what = " and ".join(given) if given else "none of them"
-            raise SpecError(f"a delete takes exactly one of keys, filters and region; {what} was given")
+            name = self.purpose.name
+            raise SpecError(f"a {name} takes exactly one of keys, filters and region; {what} was given")
         if self.column is not None and self.keys is None:
             raise SpecError(f"column: {self.column!r} says what keys are of, and no keys are given")
 
@@ -131,7 +146,7 @@ class DeletionChoice:
             inside, wanted = find_values(storage, metadata, column, keys[column])
             selection = select(metadata, [*ROW_IDENTITY, column], InArray(column, wanted))
         tables = read_parts(storage, metadata, selection, inside)
-        rows = _at_most(tables, selection.schema, most, metadata)
+        rows = self._at_most(tables, selection.schema, most, metadata)
         if self.keys is None:
             return FoundRows(rows)
         return FoundRows(rows.select(ROW_IDENTITY), _count(keys[column]) - _count(rows[column]))
@@ -155,11 +170,10 @@ class DeletionChoice:
                 schema=by.schema,
             )
             standing = lookup(storage, known.runs, schema, plain)
-            ranks = ranks_by_start({each.ordinal: each.key for each in metadata.all_increments(storage)})
-            won = winning(standing, ranks, metadata.tombstones)
+            won = winning(standing, RecordOrder.of(metadata, metadata.all_increments(storage)))
             found = won.filter(pc.invert(won[DELETE_COLUMN]))
             (codes,) = by.ranks(plain)
-            _check_number(found.num_rows, most, metadata)
+            self._check_number(found.num_rows, most, metadata)
             return FoundRows(found, len(np.unique(codes)) - found.num_rows)
         columns = [*known.key, *([known.order_by] if known.order_by is not None else []), *ROW_IDENTITY]
         selection = select(metadata, list(dict.fromkeys(columns)), self.filters, None, self._region())
@@ -174,7 +188,7 @@ class DeletionChoice:
             )
             for rows in read_parts(storage, metadata, selection, None)
         )
-        return FoundRows(_at_most(records, schema, most, metadata))
+        return FoundRows(self._at_most(records, schema, most, metadata))
 
     def _region(self) -> Region | None:
         return None if self.region is None else region_of(self.region)
@@ -191,36 +205,37 @@ class DeletionChoice:
             )
         return indexed[0]
 
+    def _at_most(
+        self, tables: Iterable[pa.Table], schema: pa.Schema, most: int, metadata: CatalogMetadata
+    ) -> pa.Table:
+        found, rows = [schema.empty_table()], 0
+        for table in tables:
+            rows += table.num_rows
+            if rows <= most:
+                found.append(table)
+            else:
+                found.clear()
+        self._check_number(rows, most, metadata)
+        return pa.concat_tables(found)
+
+    def _check_number(self, rows: int, most: int, metadata: CatalogMetadata) -> None:
+        if rows <= most:
+            return
+        purpose = self.purpose
+        if most == purpose.most:
+            raise SpecError(
+                f"{rows} rows of {metadata.catalog} would be {purpose.done}, and one {purpose.name} takes "
+                f"{most} at most; choose them in parts, by regions"
+            )
+        raise SpecError(
+            f"{rows} of the {metadata.total_rows} rows of {metadata.catalog}, version {metadata.version}, "
+            f"would be {purpose.done}, and max_fraction lets {most} pass; nothing is changed. Choose fewer "
+            "rows, raise max_fraction, or give force"
+        )
+
 
 def _count(column: pa.ChunkedArray) -> int:
     return len(pc.unique(column))
-
-
-def _at_most(tables: Iterable[pa.Table], schema: pa.Schema, most: int, metadata: CatalogMetadata) -> pa.Table:
-    found, rows = [schema.empty_table()], 0
-    for table in tables:
-        rows += table.num_rows
-        if rows <= most:
-            found.append(table)
-        else:
-            found.clear()
-    _check_number(rows, most, metadata)
-    return pa.concat_tables(found)
-
-
-def _check_number(rows: int, most: int, metadata: CatalogMetadata) -> None:
-    if rows <= most:
-        return
-    if most == MOST_ROWS:
-        raise SpecError(
-            f"{rows} rows of {metadata.catalog} would be deleted, and one delete takes out {MOST_ROWS} at "
-            "most; delete them in parts, by regions, or ingest the catalog anew without them"
-        )
-    raise SpecError(
-        f"{rows} of the {metadata.total_rows} rows of {metadata.catalog}, version {metadata.version}, would "
-        f"be deleted, and max_fraction lets {most} pass; nothing is changed. Choose fewer rows, raise "
-        "max_fraction, or give force"
-    )
 
 
 def key_table(keys: Any, schema: pa.Schema) -> pa.Table:

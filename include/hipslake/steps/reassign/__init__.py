@@ -1,0 +1,1 @@
+"""Reassign: rows of a catalog in mode upsert are given to other objects."""
