@@ -151,6 +151,7 @@ partitions: night >= '2026-01-01'
 target_file_size: 64 MiB
 min_file_size: 1 MiB
 min_files: 2
+delete_file_threshold: 3
 group_size: 10 GiB
 num_ranges: 100
 add_noise: false

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
+from hipslake.errors import CommitStateUnknownError, ConflictError, SchemaMismatchError, SpecError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg import iceberg_table, table_shape
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
@@ -25,7 +25,6 @@ from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import DoubleType, LongType, StringType
 
 from tests.system.sinks import orphans
-from tests.tables.row_deletes import delete_rows
 from tests.tables.sinking import Lake
 
 
@@ -248,20 +247,6 @@ def test_a_column_that_another_renames_or_widens_while_rows_are_written_keeps_th
     more = pa.table({"id": [99], "filter": ["r"], "n": pa.array([3], pa.int64()), "x": [2.5]})
     assert lake.sink(upsert, more).rows_updated == 1
     assert lake.rows(spec).num_rows == 20
-
-
-def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(lake: Lake) -> None:
-    spec = lake.spec(mode="upsert", key="id")
-    lake.sink(spec, rows(0, 10))
-    [standing] = lake.live(spec)
-    engine = Interrupted(lambda: delete_rows(lake.table(spec), str(standing), [0, 1]))
-    other = Lake(lake.root / "other", engine)
-    other.warehouse = lake.warehouse
-    with pytest.raises(PlanError, match=r"has delete files, which another engine wrote; mode upsert needs"):
-        other.sink(lake.spec(mode="upsert", key="id"), rows(8, 4, "i"))
-    assert lake.rows(spec)["id"].to_pylist() == list(range(2, 10))
-    with pytest.raises(PlanError, match="has delete files"):
-        lake.sink(spec, rows(8, 4, "i"))
 
 
 def test_an_upsert_is_not_bothered_by_files_that_hold_none_of_its_keys(lake: Lake) -> None:

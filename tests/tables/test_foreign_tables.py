@@ -16,6 +16,8 @@ from hipslake.clustering.checksum import row_checksum
 from hipslake.errors import PlanError, SchemaMismatchError, SpecError
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.delete_index import LiveFiles
 from hipslake.tables.opening import open_table
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -260,10 +262,11 @@ def test_data_files_of_other_formats_are_told(lake: Lake, monkeypatch: pytest.Mo
             record_count=1,
             file_size_in_bytes=100,
         )
-        for file in compacted_table.live_files(lake.table(spec))
+        for file in live_files(lake.table(spec))
     ]
     for file in orc:
         file.spec_id = 0
-    monkeypatch.setattr(compacted_table, "live_files", lambda _: orc)
+    found = LiveFiles([(file, 1) for file in orc], [])
+    monkeypatch.setattr(compacted_table, "files_of_snapshot", lambda _: found)
     with pytest.raises(PlanError, match=r"\.orc is an .*ORC file, and only Parquet is read"):
         compact(request(lake, full=True))

@@ -132,7 +132,7 @@ class Table:
         SchemaMismatchError
             There is no such column.
         PlanError
-            Rows are taken out by delete files, which are not read here.
+            Rows are taken out by delete files of a kind that is not read.
         StorageError
             A file is gone, or the store cannot be reached.
         """

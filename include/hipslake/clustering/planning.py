@@ -42,6 +42,8 @@ class TableFile:
         Files of different partitions are never merged.
     mark : ClusterMark or None
         If it was clustered.
+    deletes : int
+        How many delete files take rows out of it; `rows` counts those too.
     """
 
     path: str
@@ -49,6 +51,7 @@ class TableFile:
     bytes: int
     partition: str = ""
     mark: ClusterMark | None = None
+    deletes: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,9 @@ class RewriteGroup:
         return sum(file.bytes for file in self.files)
 
 
-def plan_bin_packing(files: Iterable[TableFile], *, target_bytes: int, min_bytes: int) -> list[RewriteGroup]:
+def plan_bin_packing(
+    files: Iterable[TableFile], *, target_bytes: int, min_bytes: int, most_deletes: int | None = None
+) -> list[RewriteGroup]:
     """Pack small files into bins, each of which becomes one file.
 
     Parameters
@@ -88,19 +93,31 @@ def plan_bin_packing(files: Iterable[TableFile], *, target_bytes: int, min_bytes
         The most that a bin holds.
     min_bytes : int
         Files of this many bytes and more are left alone.
+    most_deletes : int, optional
+        Files with this many delete files and more are rewritten, whatever their size, also alone.
 
     Returns
     -------
     list of RewriteGroup
         Files are taken smallest first, and the next bin is begun where one does not fit (next-fit); bins with
-        a single file are dropped.
+        a single file are dropped, unless it is to be rewritten for its deletes.
     """
     found = []
-    for partition, members in _by_partition(file for file in files if file.bytes < min_bytes):
+    some = (file for file in files if file.bytes < min_bytes or needs_merging(file, most_deletes))
+    for partition, members in _by_partition(some):
         small = sorted(members, key=lambda file: (file.bytes, file.path))
         bins = _next_fit(small, target_bytes)
-        found += [RewriteGroup(partition, tuple(files), 1) for files in bins if len(files) > 1]
+        found += [
+            RewriteGroup(partition, tuple(files), 1)
+            for files in bins
+            if len(files) > 1 or needs_merging(files[0], most_deletes)
+        ]
     return found
+
+
+def needs_merging(file: TableFile, most_deletes: int | None) -> bool:
+    """Whether a file has so many delete files that it is to be written again without its deleted rows."""
+    return most_deletes is not None and file.deletes >= most_deletes
 
 
 def plan_clustering(
@@ -111,6 +128,7 @@ def plan_clustering(
     target_bytes: int,
     group_bytes: int,
     full: bool = False,
+    most_deletes: int | None = None,
 ) -> list[RewriteGroup]:
     """Group files that are to be clustered together.
 
@@ -126,18 +144,23 @@ def plan_clustering(
         more than about one and a half times as much is clustered together.
     full : bool
         Rewrite everything.
+    most_deletes : int, optional
+        Files with this many delete files and more are rewritten, also of groups that are left alone.
 
     Returns
     -------
     list of RewriteGroup
-        Nothing for a partition in which all files were clustered together already.
+        Nothing for a partition in which all files were clustered together already, and need not be rewritten.
     """
     found = []
     for partition, members in _by_partition(files):
-        candidates = list(members) if full else _not_finished(members, curve, tuple(columns), group_bytes)
+        files_there = list(members)
+        candidates = files_there if full else _not_finished(files_there, curve, tuple(columns), group_bytes)
+        merging = [file for file in files_there if needs_merging(file, most_deletes)]
+        candidates = list(dict.fromkeys([*candidates, *merging]))
         groups = {file.mark.group for file in candidates if file.mark is not None}
         together = len(groups) == 1 and all(is_clustered(file, curve, tuple(columns)) for file in candidates)
-        if not candidates or (together and not full):
+        if not candidates or (together and not full and not merging):
             continue
         in_order = sorted(candidates, key=lambda file: file.path)
         for part in _next_fit(in_order, group_bytes + group_bytes // 2):

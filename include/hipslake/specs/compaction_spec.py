@@ -44,6 +44,7 @@ class CompactionSpec(NamedSpec):
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     min_file_size: Bytes | None = None  # files below it are small; None: three quarters of the target
     min_files: int = Field(default=1, ge=1)  # partitions in which fewer want it are left alone
+    delete_file_threshold: int | None = Field(default=1, ge=1)  # rewritten from so many on; None: for none
     group_size: Bytes = Threshold(value=100 << 30, unit=ThresholdUnit.BYTES)  # left alone from this size on
     num_ranges: int = Field(default=1000, ge=2, le=1 << 20)
     add_noise: bool = True

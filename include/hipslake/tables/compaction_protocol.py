@@ -32,7 +32,10 @@ class FileAccess(Protocol):
     """How tasks read and write files. It travels to them, so it is small."""
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, or of a share of it, always in the same order."""
+        """The rows of a file, or of a share of it, that are not deleted, always in the same order."""
+
+    def deleted(self, path: str, share: Share = WHOLE) -> int:
+        """How many rows of a file, or of a share of it, are deleted."""
 
     def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
         """The checksum of a file, or of a share of it, by its values as they are stored."""

@@ -36,7 +36,7 @@ class LiveFile(Protocol):
 
     @property
     def rows(self) -> int:
-        """How many it has."""
+        """How many it holds, also those that are deleted: `stored` has the files that tell which."""
 
     @property
     def bytes(self) -> int:
@@ -189,7 +189,7 @@ class ReadableTable(Protocol):
         """The versions that can be opened, from old to new."""
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Some columns of the rows, file after file; `PlanError` if delete files take rows out of them."""
+        """Some columns of the rows, file after file, without those that are deleted."""
 
 
 class TableState(ReadableTable, Protocol):
@@ -215,7 +215,7 @@ class TableState(ReadableTable, Protocol):
         """An earlier version; `VersionNotFoundError` if it is gone."""
 
     def check_no_delete_files(self, why: str) -> None:
-        """Look that no rows are taken out of data files by other files; raise `PlanError`."""
+        """Look that no rows are taken out of data files by delete files; raise `PlanError`."""
 
     def files_of(self, mark: SinkMark) -> Sequence[LiveFile]:
         """The files that hold rows of one sink only."""

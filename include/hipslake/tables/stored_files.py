@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from hipslake.errors import HipslakeError, InputError, SchemaMismatchError, StorageError
+from hipslake.errors import CorruptFileError, HipslakeError, InputError, SchemaMismatchError, StorageError
 from hipslake.joins.nested_forms import is_list
 from hipslake.sources.widening import is_bytes, is_text
 from hipslake.storage.calendars import check_calendar
@@ -19,6 +21,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import check_int96, int96_columns, unit_for
 from hipslake.storage.parquet_failures import parquet_failures
 from hipslake.storage.plain_json import plain_json
+from hipslake.tables.deleted_rows import DeleteFile, DeletesOfFile
 from hipslake.tables.fitting import null_column, number_type
 
 _BATCH_ROWS = 1 << 18
@@ -37,10 +40,13 @@ class StoredFile:
     constants : tuple of (int, Any)
         Field ids of columns that it may lack, since all its rows have one value there, and that value, as
         records of Iceberg hold it. Files that were imported from partitioned folders are such.
+    deletes : tuple of DeleteFile
+        Files that take rows out of it.
     """
 
     path: str
     constants: tuple[tuple[int, Any], ...] = ()
+    deletes: tuple[DeleteFile, ...] = ()
 
 
 def read_data_file(
@@ -49,7 +55,7 @@ def read_data_file(
     columns: Sequence[str],
     chosen: Callable[[int], Sequence[int]] = range,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a data file, in its order.
+    """The rows of a data file that are not deleted, in its order.
 
     Parameters
     ----------
@@ -65,9 +71,87 @@ def read_data_file(
     ------
     StorageError
         The file is gone: another writer has taken it out of the table, and its files were removed.
+    CorruptFileError
+        A delete file is damaged, or lacks a column whose values it should have.
     """
-    path = stored_file.path
     wanted = pa.schema([schema.field(name) for name in columns])
+    if not stored_file.deletes:
+        for _, batch in _stored_rows(stored_file, schema, wanted, chosen):
+            yield batch
+        return
+    for batch, stay in _with_deletes(stored_file, schema, wanted, chosen):
+        if stay.all():
+            yield batch
+        elif stay.any():
+            yield batch.filter(pa.array(stay))
+
+
+def count_deleted(
+    stored_file: StoredFile, schema: pa.Schema, chosen: Callable[[int], Sequence[int]] = range
+) -> int:
+    """How many rows of a data file, or of some of its row groups, are deleted; as for `read_data_file`."""
+    if not stored_file.deletes:
+        return 0
+    found = _with_deletes(stored_file, schema, pa.schema([]), chosen)
+    return sum(int(len(stay) - stay.sum()) for _, stay in found)
+
+
+def _with_deletes(
+    stored_file: StoredFile, schema: pa.Schema, wanted: pa.Schema, chosen: Callable[[int], Sequence[int]]
+) -> Iterator[tuple[pa.RecordBatch, NDArray[np.bool_]]]:
+    """The rows of a data file, and whether each stays."""
+    deleted = DeletesOfFile(stored_file.path, stored_file.deletes, read_delete_file)
+    numbers = {field_id(field): at for at, field in enumerate(wanted)}
+    at: list[int] = []
+    more: list[pa.Field] = []
+    for column in deleted.columns:
+        number = str(column.number).encode()
+        if number not in numbers:
+            numbers[number] = len(wanted) + len(more)
+            more.append(column.field)
+        at.append(numbers[number])
+    read = pa.schema([*wanted, *more])
+    for first, batch in _stored_rows(stored_file, schema, read, chosen, by_group=True):
+        # The type that a column has in an older schema, of which the rows are read, may be narrower.
+        values = [
+            batch.column(place).cast(column.field.type)
+            for place, column in zip(at, deleted.columns, strict=True)
+        ]
+        stay = deleted.stay(first, batch.num_rows, values)
+        yield batch.select(range(len(wanted))) if more else batch, stay
+
+
+def read_delete_file(path: str, wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Some columns of a delete file, by their field ids.
+
+    Raises
+    ------
+    CorruptFileError
+        It lacks one; or is gone or damaged.
+    """
+    gone = CorruptFileError(f"{path}: the table names this delete file, but it does not exist; restore it")
+    with opened_parquet(path, gone=gone) as (_, file):
+        names = names_in_file(file.schema_arrow, wanted, wanted)
+        lacking = [field.name for name, field in zip(names, wanted, strict=True) if name is None]
+    if lacking:
+        raise CorruptFileError(
+            f"{path}: this delete file has no column {', '.join(lacking)}, by whose values it deletes rows; "
+            "restore it, or take the table back to a snapshot that is whole"
+        )
+    for _, batch in _stored_rows(StoredFile(path), wanted, wanted, range):
+        yield batch
+
+
+def _stored_rows(
+    stored_file: StoredFile,
+    schema: pa.Schema,
+    wanted: pa.Schema,
+    chosen: Callable[[int], Sequence[int]],
+    *,
+    by_group: bool = False,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """All rows of a data file; `by_group`: each batch is of one row group, and has its first position."""
+    path = stored_file.path
     constants = {str(number).encode(): value for number, value in stored_file.constants}
     given = [constants.get(field_id(field) or b"") for field in wanted]
     unit = unit_for(schema, schema.names)  # of INT96 times
@@ -81,20 +165,33 @@ def read_data_file(
         timed = [name for name in int96_columns(file.metadata) if name in read]
         check_int96(opened, timed, groups, unit, path)
         check_calendar(opened, file.metadata, read, groups, path)
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         if not read:
             for group in groups:
-                rows = file.metadata.row_group(group).num_rows
+                rows = sizes[group]
                 arrays = [_repeated(*each, rows) for each in zip(given, wanted, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+                yield sum(sizes[:group]), _batch(arrays, wanted, rows)
             return
-        for batch in file.iter_batches(_BATCH_ROWS, groups, read, use_threads=False):
-            arrays = [
-                _repeated(value, field, batch.num_rows)
-                if name is None
-                else _cast(batch.column(batch.schema.get_field_index(name)), stored.field(name), field, path)
-                for name, field, value in zip(names, wanted, given, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+        for some in [[group] for group in groups] if by_group else [groups]:
+            position = sum(sizes[: some[0]]) if by_group else 0
+            for batch in file.iter_batches(_BATCH_ROWS, some, read, use_threads=False):
+                arrays = [
+                    _repeated(value, field, batch.num_rows)
+                    if name is None
+                    else _cast(
+                        batch.column(batch.schema.get_field_index(name)), stored.field(name), field, path
+                    )
+                    for name, field, value in zip(names, wanted, given, strict=True)
+                ]
+                yield position, pa.RecordBatch.from_arrays(arrays, schema=wanted)
+                position += batch.num_rows
+
+
+def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """A batch of so many rows, of no columns as well."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 
 def field_id(field: pa.Field) -> bytes | None:

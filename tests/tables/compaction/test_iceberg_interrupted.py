@@ -8,17 +8,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import ConflictError, PlanError, StorageError
+from hipslake.errors import ConflictError, StorageError
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.compact_table.rewrite_plan import open_compacted
 from hipslake.tables.iceberg import compacted_table
 from hipslake.tables.iceberg.compacted_table import IcebergRewrite
-from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.data_files import has_delete_files, live_files
 from pyiceberg.table import Table
 
 from tests.tables.compaction import compacting
 from tests.tables.compaction.compacting import compact, stars
 from tests.tables.compaction.iceberg import content, request, table_of
+from tests.tables.plain_reader import plain_rows
 from tests.tables.row_deletes import delete_rows, delete_values
 from tests.tables.sinking import Lake
 
@@ -62,32 +63,39 @@ def test_a_change_of_the_same_files_is_a_conflict_and_leaves_nothing(
     assert content(lake) == before
 
 
-@pytest.mark.parametrize("kind", ["positions", "equal values"])
-def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, kind: str
+def test_rows_that_another_engine_deletes_meanwhile_by_position_end_the_run(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, files = table_of(lake), set(lake.live(lake.spec()))
     first = min(files)
     gone = pq.read_table(first)["id"].to_pylist()[:2]
-
-    def delete() -> None:
-        if kind == "positions":
-            delete_rows(table, str(first), [0, 1])
-        else:
-            delete_values(table, "id", pa.array(gone))
-
-    with_others_first(monkeypatch, delete)
-    with pytest.raises(PlanError, match=r"has delete files, which another engine wrote; a compaction needs"):
+    with_others_first(monkeypatch, lambda: delete_rows(table, str(first), [0, 1]))
+    with pytest.raises(ConflictError, match=f"rows of {first} were deleted; run it again"):
         compact(request(lake))
     assert set(lake.live(lake.spec())) == files
     assert not [path for path in lake.files(lake.spec()) if "group-" in path.name]
-    snapshot = table_of(lake).current_snapshot()
-    assert snapshot is not None
-    assert [manifest.content.name for manifest in snapshot.manifests(table.io)].count("DELETES") == 1
-    if kind == "positions":  # pyiceberg reads no deletes of values
-        assert set(gone).isdisjoint(table_of(lake).scan().to_arrow()["id"].to_pylist())
-    with pytest.raises(PlanError, match="has delete files"):
-        compact(request(lake))
+    assert set(gone).isdisjoint(table_of(lake).scan().to_arrow()["id"].to_pylist())
+    before = content(lake)
+    assert compact(request(lake)).rows_out == before[0]
+    assert content(lake) == before
+    assert not has_delete_files(table_of(lake))
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "hilbert", "columns": ["ra", "dec"]}])
+def test_rows_that_another_engine_deletes_meanwhile_by_value_stay_deleted(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, mode: dict[str, Any]
+) -> None:
+    table, all_rows = table_of(lake), table_of(lake).scan().to_arrow()
+    gone = all_rows["id"].to_pylist()[::7]
+    with_others_first(monkeypatch, lambda: delete_values(table, "id", pa.array(gone)))
+    report = compact(request(lake, **mode))
+    assert report.rows_out == all_rows.num_rows
+    left = sorted(set(all_rows["id"].to_pylist()) - set(gone))
+    assert sorted(row["id"] for row in plain_rows(table_of(lake))) == left
+    assert has_delete_files(table_of(lake))  # what was written is older than the deletes
+    assert compact(request(lake, **mode)).rows_out == len(left)
+    assert not has_delete_files(table_of(lake))
+    assert sorted(table_of(lake).scan().to_arrow()["id"].to_pylist()) == left
 
 
 def test_two_compactions_at_once_do_not_both_stand(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

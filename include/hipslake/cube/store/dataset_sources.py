@@ -238,14 +238,13 @@ class IcebergRows:
         VersionNotFoundError
             The snapshot has expired.
         PlanError
-            The table has delete files.
+            The table has delete files of a kind that is not read.
         """
         with closing(open_table(spec, warehouse, name)) as opened_table:
             table = opened_table.existing()
             if snapshot_id is None:
                 return cls((), table.schema)
             table = table.at(snapshot_id)
-            table.check_no_delete_files("a cube")
             return cls(tuple(file.stored for file in table.files), table.schema)
 
     @property

@@ -86,7 +86,10 @@ class SkippingQuality(Frozen):
 
 
 class CompactTableReport(Report):
-    """Rows in and out: rows of the files that were rewritten. Bytes and files: of those that were written."""
+    """Rows in and out: rows of the files that were rewritten, but for those that are deleted.
+
+    Bytes and files: of those that were written.
+    """
 
     step: str = CompactTableRequest.step
     table: str = ""
@@ -94,6 +97,7 @@ class CompactTableReport(Report):
     dry_run: bool = False
     version: str = ""  # the snapshot, or the new folder; "" if there was nothing to do
     partitions: int = 0  # that were rewritten
+    rows_deleted: int = 0  # that the files still held, and that delete files had taken away
     bins: int = 0  # groups of files that were rewritten together
     files_considered: int = 0
     files_skipped: int = 0  # left as they are

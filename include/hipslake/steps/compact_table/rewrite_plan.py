@@ -13,6 +13,7 @@ from hipslake.clustering.planning import (
     RewriteGroup,
     TableFile,
     is_clustered,
+    needs_merging,
     plan_bin_packing,
     plan_clustering,
 )
@@ -88,6 +89,8 @@ class Plan:
                 f"({sum(file.bytes for file in files)} bytes) in {len(self.groups)} groups; "
                 f"about {self.expected} files come of it."
             )
+            if merged := sum(file.deletes > 0 for file in files):
+                text = f"{text} {merged} of the files have delete files; rows that these take are left out."
         if table.older_files:
             text = f"{text} {table.older_files} files of an older partition spec stay as they are."
         left = table.left_out
@@ -123,7 +126,12 @@ def planned(request: CompactTableRequest, table: CompactedTable) -> Plan:
     considered = _filtered(table, spec.partitions)
     if spec.mode is CompactionMode.BINPACK:
         least = spec.target_bytes + 1 if request.full else spec.min_bytes
-        groups = plan_bin_packing(considered, target_bytes=spec.target_bytes, min_bytes=least)
+        groups = plan_bin_packing(
+            considered,
+            target_bytes=spec.target_bytes,
+            min_bytes=least,
+            most_deletes=spec.delete_file_threshold,
+        )
     else:
         groups = plan_clustering(
             considered,
@@ -132,17 +140,26 @@ def planned(request: CompactTableRequest, table: CompactedTable) -> Plan:
             target_bytes=spec.target_bytes,
             group_bytes=spec.group_size.value,
             full=request.full,
+            most_deletes=spec.delete_file_threshold,
         )
     return Plan(considered, tuple(groups) if request.full else _enough(spec, groups))
 
 
 def _enough(spec: CompactionSpec, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:
-    """The groups of partitions in which as many files want it as the spec asks for; clustered ones do not."""
+    """The groups of partitions in which as many files want it as the spec asks for; clustered ones do not.
+
+    A group with a file that has too many delete files is taken anyway.
+    """
     curve = CURVES[spec.mode].value if spec.columns else ""
     wanting: Counter[str] = Counter()
     for group in groups:
         wanting[group.partition] += sum(not is_clustered(file, curve, spec.columns) for file in group.files)
-    return tuple(group for group in groups if wanting[group.partition] >= spec.min_files)
+    return tuple(
+        group
+        for group in groups
+        if wanting[group.partition] >= spec.min_files
+        or any(needs_merging(file, spec.delete_file_threshold) for file in group.files)
+    )
 
 
 def check_columns(table: CompactedTable, columns: Sequence[str]) -> None:

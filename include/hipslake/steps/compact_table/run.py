@@ -94,7 +94,8 @@ def _rewritten(
     with table.rewriting() as rewrite:
         with phases("write"):
             groups = None if placements is None else placements.groups
-            added, checksum = write_files(spec, engine, table, plan, rewrite, groups)
+            written = write_files(spec, engine, table, plan, rewrite, groups)
+            added = written.files
         if placements is not None:
             with phases("quality"):
                 told = _quality(request, table, plan, added, placements.ranges)
@@ -104,13 +105,14 @@ def _rewritten(
     text = f"{report.text} {sizes.files} files were written, as {version}."
     done = report.model_copy(
         update={
-            "rows_in": sum(group.rows for group in plan.groups),
+            "rows_in": sum(group.rows for group in plan.groups) - written.deleted,
+            "rows_deleted": written.deleted,
             "rows_out": sum(file.rows for file in added),
             "bytes": sizes.total_bytes,
             "files": sizes.files,
             "version": version,
             "added": sizes,
-            "checksum": f"{checksum:016x}",
+            "checksum": f"{written.checksum:016x}",
             "seconds": phases.seconds,
             **told,
         }

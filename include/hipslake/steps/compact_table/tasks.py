@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +25,32 @@ from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewr
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
 
-_RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
+_RESULT = pa.schema(
+    [("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string()), ("deleted", pa.int64())]
+)
 """Of what was read, without a file; and of each file that was written, as it was read again."""
 
 _KEY_COLUMN = "_key"
 _NARROW_BITS = 32
 
-_READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64())])
+_READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("deleted", pa.int64())])
+
+
+class WrittenRows(NamedTuple):
+    """What a compaction has written.
+
+    Attributes
+    ----------
+    files : list of NewFile
+    checksum : int
+        Of all rows.
+    deleted : int
+        Rows that the files before held, and that were deleted from them.
+    """
+
+    files: list[NewFile]
+    checksum: int
+    deleted: int
 
 
 def write_files(
@@ -40,7 +60,7 @@ def write_files(
     plan: Plan,
     rewrite: Rewrite,
     placements: tuple[Placement, ...] | None,
-) -> tuple[list[NewFile], int]:
+) -> WrittenRows:
     """Route all rows, write the files, and check that they hold what was read.
 
     Parameters
@@ -53,12 +73,6 @@ def write_files(
         The change that is under way.
     placements : tuple of Placement, optional
         Per group; without them a group becomes one file.
-
-    Returns
-    -------
-    list of NewFile
-    int
-        Checksum of all rows.
 
     Raises
     ------
@@ -98,21 +112,23 @@ def write_files(
     return _checked(table.name, found, rows)
 
 
-def _checked(name: str, found: pa.Table, rows: int) -> tuple[list[NewFile], int]:
-    """The files, if they hold the rows that were read, and these are as many as there should be."""
+def _checked(name: str, found: pa.Table, rows: int) -> WrittenRows:
+    """What was written, if it is what was read, and that is as much as there should be."""
     told = found.to_pylist()
     read = [row for row in told if row["file"] is None]
     written = [row for row in told if row["file"] is not None]
     before = (sum(row["rows"] for row in read), sum(row["checksum"] for row in read) % 2**64)
     after = (sum(row["rows"] for row in written), sum(row["checksum"] for row in written) % 2**64)
-    if before != after or before[0] != rows:
+    deleted = sum(row["deleted"] for row in read)
+    if before != after or before[0] + deleted != rows:
+        gone = f" ({deleted} of them deleted)" if deleted else ""
         raise VerificationError(
-            f"{name}: of {rows} rows, {before[0]} were read (checksum {before[1]:016x}) and "
-            f"{after[0]} written (checksum {after[1]:016x}); nothing is changed. Run it again; if it "
-            "happens twice, report it as a bug"
+            f"{name}: of {rows} rows{gone}, {before[0]} were read (checksum {before[1]:016x}) and {after[0]} "
+            f"written (checksum {after[1]:016x}); nothing is changed. Run it again; if it happens twice, "
+            "report it as a bug"
         )
     files = [NewFile.model_validate_json(row["file"]) for row in written]
-    return sorted(files, key=lambda file: file.path), after[1]
+    return WrittenRows(sorted(files, key=lambda file: file.path), after[1], deleted)
 
 
 @dataclass(frozen=True)
@@ -145,9 +161,10 @@ class MoveRows:
 
     def __call__(self, task: int) -> Iterator[Routed]:
         """Yield targets with rows for them, and what was read."""
-        read = RowSum(0, 0)
+        read, deleted = RowSum(0, 0), 0
         for part in self.parts[task]:
             read = read.plus(self.access.checksum(part.path, self.columns, part.share))
+            deleted += self.access.deleted(part.path, part.share)
         for held in gathered(read_rows(self.access, self.parts[task], self.columns)):
             batch = _together([each.rows for each in held])
             group = held[0].part.group
@@ -156,7 +173,7 @@ class MoveRows:
             else:
                 numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
                 yield from self._placed(self.placements[group], self.first[group], batch, numbers)
-        yield self.ledger, pa.record_batch([[read.rows], [_signed(read.checksum)]], schema=_READ)
+        yield self.ledger, pa.record_batch([[read.rows], [_signed(read.checksum)], [deleted]], schema=_READ)
 
     def _placed(
         self, placement: Placement, first: int, batch: pa.RecordBatch, numbers: list[NDArray[np.int64]]
@@ -202,7 +219,7 @@ class WriteFiles:
         if target == len(self.targets):
             told = pa.Table.from_batches([block.rows for block in blocks])
             checksum = sum(told["checksum"].to_pylist()) % 2**64
-            yield _result(sum(told["rows"].to_pylist()), checksum, None)
+            yield _result(sum(told["rows"].to_pylist()), checksum, None, sum(told["deleted"].to_pylist()))
             return
         partition, name, group = self.targets[target]
         rows = pa.Table.from_batches([block.rows for block in blocks])
@@ -230,8 +247,8 @@ def _with_keys(rows: pa.RecordBatch, keys: NDArray[np.uint64], bits: int) -> pa.
     return pa.RecordBatch.from_arrays([*rows.columns, narrow], schema=rows.schema.append(field))
 
 
-def _result(rows: int, checksum: int, file: str | None) -> pa.RecordBatch:
-    return pa.record_batch([[rows], [_signed(checksum)], [file]], schema=_RESULT)
+def _result(rows: int, checksum: int, file: str | None, deleted: int = 0) -> pa.RecordBatch:
+    return pa.record_batch([[rows], [_signed(checksum)], [file], [deleted]], schema=_RESULT)
 
 
 def _signed(checksum: int) -> int:

@@ -15,6 +15,7 @@ from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
 from hipslake.steps.sink.key_join import find_old_versions
+from hipslake.steps.sink.live_rows import live_rows
 from hipslake.steps.sink.sink_try import NO_POSITIONS, Interval, RowPositions, SinkTry, positions_by_number
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
@@ -23,6 +24,7 @@ from hipslake.tables.protocol import LiveFile, TableState
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
 _RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])
+_REPLACING = "to replace what was sunk before"
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,14 @@ def check_none_came(tried: SinkTry, now: TableState, counted: Counted, replaced:
     ConflictError
         Some may.
     PlanError
-        Delete files came: the rows that they take away would stand again in the files that are written anew.
+        Delete files came, and an earlier sink was to be replaced: they may have changed its rows.
     """
     spec = tried.order.spec
     if spec.mode is TableMode.APPEND:
         if replaced.removed:
-            now.check_no_delete_files("to replace what was sunk before")
+            now.check_no_delete_files(_REPLACING)
         return
-    now.check_no_delete_files(f"mode {spec.mode}")
+    _check_none_deleted(tried, now, replaced)
     seen = {file.path for file in tried.table.files}
     came = [file for file in now.files if file.path not in seen]
     if _is_written_anew(tried):
@@ -120,13 +122,25 @@ def check_none_came(tried: SinkTry, now: TableState, counted: Counted, replaced:
         )
 
 
+def _check_none_deleted(tried: SinkTry, now: TableState, replaced: Replaced) -> None:
+    """Look that others have deleted no rows of files of which rows were read, to be written anew."""
+    before = {file.path: set(file.stored.deletes) for file in replaced.removed}
+    others = [
+        file for file in now.files if file.path in before and set(file.stored.deletes) - before[file.path]
+    ]
+    if others:
+        raise ConflictError(
+            f"table {tried.order.spec.table}: others have deleted rows meanwhile of {len(others)} files that "
+            f"were read, such as {others[0].path}"
+        )
+
+
 def _is_written_anew(tried: SinkTry) -> bool:
     """Whether a table that follows a catalog is to have the rows of it and no others."""
     return tried.order.spec.follows_changes and tried.order.force
 
 
 def _all_rows(tried: SinkTry, counted: Counted) -> Replaced:
-    tried.table.check_no_delete_files("to write it anew")
     spec = tried.order.spec
     if others := sorted({spec_of(key) for key in tried.table.marks.keys} - {spec.name}):
         raise PlanError(
@@ -135,28 +149,31 @@ def _all_rows(tried: SinkTry, counted: Counted) -> Replaced:
         )
     find_old_versions(tried, (), counted)  # tells of new rows that share their key
     files = tuple(tried.table.files)
-    return Replaced(files, rows=sum(file.rows for file in files))
+    return Replaced(files, rows=sum(_live_rows(tried, files)))
+
+
+def _live_rows(tried: SinkTry, files: Sequence[LiveFile]) -> list[int]:
+    return live_rows(tried.engine, files, tried.new.schema)
 
 
 def _sunk_before(tried: SinkTry, before: SinkMark) -> Replaced:
-    tried.table.check_no_delete_files("to replace what was sunk before")
+    tried.table.check_no_delete_files(_REPLACING)
     files = tried.table.files_of(before)
     rows = sum(file.rows for file in files)
     if before.alone and rows == before.rows:
         return Replaced(tuple(files), rows=rows)
     descent, followed = follow_sink(tried, before)
-    cut = _Cut.of(descent.files, followed.mine)
+    cut = _Cut.of(descent.files, followed.mine, lambda some: [file.rows for file in some])
     return cut.replaced(tried.write.work, apart=lambda file: True, read=len(descent.files))
 
 
 def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
-    tried.table.check_no_delete_files("mode upsert")
     spec, work = tried.order.spec, tried.write.work
     candidates = files_with_keys(tried.table.files, spec.key, counted.ranges)
     joined = find_old_versions(tried, tuple(file.stored for file in candidates), counted)
-    found = _Cut.of(candidates, joined.old).replaced(work, apart=_kept_apart(tried), read=len(candidates))
+    cut = _Cut.of(candidates, joined.old, lambda some: _live_rows(tried, some))
     return replace(
-        found,
+        cut.replaced(work, apart=_kept_apart(tried), read=len(candidates)),
         dropped=RowPositions.kept(work.sub("dropped"), joined.new),
         left_out=sum(len(at) for at in joined.new.values()),
     )
@@ -164,14 +181,14 @@ def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
 
 def _in_interval(tried: SinkTry, within: Interval) -> Replaced:
     table, engine = tried.table, tried.engine
-    table.check_no_delete_files("mode overwrite-interval")
     inside, maybe = files_in_interval(table.files, table.schema, within.column, within.start, within.end)
     task = FindInIntervalTask(tuple(file.stored for file in maybe), within, tried.new.schema)
     with engine.progress("find"):
         found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
     going = positions_by_number((row["number"], row["positions"]) for row in found)
-    replaced = _Cut.of(maybe, going).replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe))
-    rows = replaced.rows + sum(file.rows for file in inside)
+    cut = _Cut.of(maybe, going, lambda some: _live_rows(tried, some))
+    replaced = cut.replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe))
+    rows = replaced.rows + sum(_live_rows(tried, inside))
     return replace(replaced, files=(*inside, *replaced.files), rows=rows)
 
 
@@ -191,13 +208,31 @@ class _Cut:
 
     whole: tuple[LiveFile, ...]
     parts: tuple[tuple[LiveFile, NDArray[np.int64], int], ...]
+    rows: int  # that go
 
     @classmethod
-    def of(cls, files: Sequence[LiveFile], going: Mapping[int, NDArray[np.int64]]) -> _Cut:
-        """Cut some of the files: by the number of each, the positions of the rows that go."""
-        found = [(files[at], going[at], files[at].rows - len(going[at])) for at in sorted(going)]
+    def of(
+        cls,
+        files: Sequence[LiveFile],
+        going: Mapping[int, NDArray[np.int64]],
+        rows_of: Callable[[Sequence[LiveFile]], Sequence[int]],
+    ) -> _Cut:
+        """Cut some of the files.
+
+        Parameters
+        ----------
+        files : sequence of LiveFile
+        going : mapping of int to int64[n]
+            By the number of each, the positions of the rows that go among those that are not deleted.
+        rows_of : callable
+            Tells of files how many rows of each are not deleted.
+        """
+        cut = [(files[at], going[at]) for at in sorted(going) if len(going[at]) or not files[at].rows]
+        there = rows_of([file for file, _ in cut])
+        found = [(file, at, rows - len(at)) for (file, at), rows in zip(cut, there, strict=True)]
         parts = tuple(each for each in found if each[2] and len(each[1]))
-        return cls(tuple(file for file, _, rest in found if not rest), parts)
+        whole = tuple(file for file, _, rest in found if not rest)
+        return cls(whole, parts, sum(len(at) for _, at, _ in found))
 
     def replaced(self, work: Storage, *, apart: Callable[[LiveFile], bool], read: int) -> Replaced:
         """What goes; `apart` says of which files what stays is written apart from the new rows."""
@@ -209,7 +244,7 @@ class _Cut:
             gone=_kept(work.sub("gone"), partly),
             mixed=tuple((file, rest) for file, _, rest in mixed),
             mixed_gone=_kept(work.sub("gone-apart"), mixed),
-            rows=sum(file.rows for file in self.whole) + sum(len(at) for _, at, _ in self.parts),
+            rows=self.rows,
             read=read,
         )
 

@@ -16,18 +16,9 @@ from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
-from pyiceberg.manifest import DataFile, ManifestFile, ManifestWriter, write_manifest
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update.snapshot import (
-    _FastAppendFiles,
-    _MergeAppendFiles,
-    _OverwriteFiles,
-    _SnapshotProducer,
-)
+from pyiceberg.table.snapshots import Operation, Snapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from hipslake.errors import ConflictError, PlanError, StorageError
@@ -43,6 +34,7 @@ from hipslake.tables.iceberg.commit_attempts import (
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
 from hipslake.tables.iceberg.metadata_files import manifests_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
+from hipslake.tables.iceberg.snapshot_producers import Append, Exchange, MergingAppend
 from hipslake.tables.iceberg.stored_marks import PropertyChange
 from hipslake.versions.heartbeat import refuse_swept
 
@@ -72,6 +64,11 @@ class TableChange:
         Tells which properties of the table, as it is found, are set and removed with it.
     summary : dict
         What else the snapshot says of itself.
+    data_sequence : int, optional
+        The data sequence number of the files that are added; by default that of the snapshot. With that of
+        the snapshot in which their rows were read, equality deletes that came since apply to them.
+    unneeded : callable
+        Tells which delete files of the table, as it is found, nothing needs once this change is made.
     """
 
     operation: Operation
@@ -80,6 +77,8 @@ class TableChange:
     removed: Sequence[DataFile] = ()
     properties: Callable[[Table], PropertyChange] = lambda table: PropertyChange({})
     summary: dict[str, str] = field(default_factory=dict)
+    data_sequence: int | None = None
+    unneeded: Callable[[Table], Sequence[DataFile]] = lambda table: ()
 
 
 @dataclass(frozen=True)
@@ -280,17 +279,19 @@ def _commit_once(table: Table, change: TableChange) -> None:
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
     with table.transaction() as transaction:
         change.properties(table).apply(transaction)
-        made: Any = _Exchange
+        made: Any = Exchange
         if change.operation is Operation.APPEND:
             merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-            made = _MergingAppend if merging else _Append
+            made = MergingAppend if merging else Append
         producer = made(change.operation, transaction, table.io, snapshot_properties=summary)
+        if isinstance(producer, Exchange):
+            producer.data_sequence = change.data_sequence
         # An earlier try may still take effect: no two tries write files of the same names.
         producer.commit_uuid = f"{commit_uuid(change.write_id)}-{producer.snapshot_id}"
         with producer:
             for written in change.added:
                 producer.append_data_file(written.to_data_file(table))
-            for file in change.removed:
+            for file in (*change.removed, *change.unneeded(table)):
                 producer.delete_data_file(file)
     for path in producer.unlisted:
         table.io.delete(path)
@@ -302,80 +303,3 @@ def without_client_retries(table: Table) -> Table:
         update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}
     )
     return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
-
-
-def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
-    """The newest schema of a table that has some columns; the present one, if none has all of them."""
-    present = metadata.schema()
-    older = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
-    return next((each for each in (present, *older) if field_ids <= each.field_ids), present)
-
-
-class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
-    """Writes manifests of partition specs whose columns are gone, and deletes none.
-
-    pyiceberg deletes what it has written when another writer was first. But then a request before may have
-    taken effect, or be about to; what nothing names is deleted by a sweep:
-    `hipslake.tables.iceberg.write_folders`.
-    """
-
-    unlisted: Sequence[str] = ()
-    """Manifests that were written, and merged into others at once."""
-
-    def _clean_all_uncommitted(self) -> None:
-        pass
-
-    def _cleanup_uncommitted(self) -> None:
-        pass
-
-    def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
-        """A manifest has the schema whose columns its partition spec is of, which may have been dropped."""
-        metadata = self._transaction.table_metadata
-        with_sources = schema_with(metadata, {field.source_id for field in spec.fields})
-        return write_manifest(
-            format_version=metadata.format_version,
-            spec=spec,
-            schema=with_sources,
-            output_file=self.new_manifest_output(),
-            snapshot_id=self._snapshot_id,
-            avro_compression=self._compression,
-        )
-
-
-class _Append(_Producer, _FastAppendFiles):
-    """Files that come, in a manifest of their own."""
-
-
-class _MergingAppend(_Producer, _MergeAppendFiles):
-    """Files that come, with small manifests merged."""
-
-    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
-        listed = super()._process_manifests(manifests)
-        self.unlisted = sorted({*self._written_manifests} - {one.manifest_path for one in listed})
-        return listed
-
-
-class _Exchange(_Producer, _OverwriteFiles):
-    """Files for files, named one by one.
-
-    pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
-    partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
-    manifest is looked into. It also knows no snapshot that replaces files without changing rows.
-    """
-
-    def _build_delete_files_partition_predicate(self) -> None:
-        pass
-
-    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
-        return lambda manifest: True
-
-    def _existing_manifests(self) -> list[ManifestFile]:
-        found = super()._existing_manifests()
-        return [manifest for manifest in found if manifest.has_added_files() or manifest.has_existing_files()]
-
-    def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
-        # pyiceberg sums up appends and overwrites only.
-        asked, self._operation = self._operation, Operation.OVERWRITE
-        summary = super()._summary(snapshot_properties)
-        self._operation = asked
-        return Summary(asked, **summary.additional_properties)

@@ -6,22 +6,18 @@ import hashlib
 import json
 import logging
 import re
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.errors import ConflictError, PlanError
@@ -29,17 +25,23 @@ from hipslake.specs.partition_fields import SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.compaction_protocol import WHOLE, Share
-from hipslake.tables.fitting import from_internal
+from hipslake.tables.deleted_rows import DeleteFile
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.data_files import (
     IcebergFile,
     WrittenFile,
-    check_no_delete_files,
     live_files,
     partition_types,
 )
+from hipslake.tables.iceberg.delete_index import (
+    LiveFiles,
+    deletes_by_path,
+    files_of_snapshot,
+    unneeded_deletes,
+)
 from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.iceberg.partition_columns import partition_column
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin
 from hipslake.tables.iceberg.stored_marks import PropertyChange, true_properties
@@ -57,6 +59,7 @@ from hipslake.tables.stored_files import (
     StoredFile,
     batch_rows,
     check_once,
+    count_deleted,
     field_id,
     names_in_file,
     opened_parquet,
@@ -66,8 +69,6 @@ from hipslake.tables.stored_values import RowSum, StoredRows, sum_of
 from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
-
-_MICROS_PER_HOUR = 3_600_000_000
 
 WRITES_OF_RUN = "compact_table/writes.json"
 """In the run folder: the ids of the writes of all attempts."""
@@ -90,7 +91,7 @@ class IcebergAccess:
     partitions : dict of str to tuple
         The values of each partition, by its name.
     partial : dict of str to StoredFile
-        Files that may lack a column, by their paths.
+        Files that may lack a column, or of which rows are deleted, by their paths.
     """
 
     writer: FileWriter
@@ -100,6 +101,10 @@ class IcebergAccess:
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         file = self.partial.get(path, StoredFile(path))
         yield from read_data_file(file, self.writer.arrow_schema, columns, share.of)
+
+    def deleted(self, path: str, share: Share = WHOLE) -> int:
+        file = self.partial.get(path, StoredFile(path))
+        return count_deleted(file, self.writer.arrow_schema, share.of)
 
     def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
         file = self.partial.get(path, StoredFile(path))
@@ -111,11 +116,15 @@ class IcebergAccess:
             groups = share.of(parquet.num_row_groups)
             found = [name for name in names if name is not None]
             check_once(stored, found, path)
-            if len(found) == len(names) and all(
-                _same_parts(stored.field(name), field) for name, field in zip(found, wanted, strict=True)
+            if (
+                not file.deletes
+                and len(found) == len(names)
+                and all(
+                    _same_parts(stored.field(name), field) for name, field in zip(found, wanted, strict=True)
+                )
             ):
                 return StoredRows(opened).summed(found, groups, batch_rows(parquet.metadata))
-        # Of what the file lacks there is nothing stored: the rows count as they are read.
+        # What the file lacks is not stored, nor that rows are deleted: rows count as they are read.
         total = RowSum(0, 0)
         for batch in read_data_file(file, schema, columns, share.of):
             total = total.plus(sum_of(batch))
@@ -143,7 +152,7 @@ class IcebergCompaction:
     SpecError
         There is no such table or catalog.
     PlanError
-        Another engine has written delete files.
+        It has delete files of a kind that is not read.
     """
 
     left_out: tuple[str, ...] = ()
@@ -158,7 +167,8 @@ class IcebergCompaction:
             log.info("Table %s: removed %s, which a dead write had left.", name, path)
         self._table: Table = open_table(self._catalog, name)
         check_writable(self._table)
-        check_no_delete_files(self._table, "a compaction")
+        snapshot = self._table.current_snapshot()
+        self._sequence = 0 if snapshot is None else snapshot.sequence_number or 0
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -186,6 +196,7 @@ class IcebergCompaction:
                 file.file_size_in_bytes,
                 _partition_name(file),
                 self._mark_of(file.file_path),
+                len(self._deletes[file.file_path]),
             )
             for file in self._live
         )
@@ -197,7 +208,7 @@ class IcebergCompaction:
         found = {}
         for at, (field, kind) in enumerate(zip(spec.fields, kinds, strict=True)):
             values = [file.partition[at] for file in self._live]
-            found[field.name] = _as_arrow(values, str(field.transform), kind)
+            found[field.name] = partition_column(values, str(field.transform), kind)
         return pa.table(found)
 
     def close(self) -> None:
@@ -239,13 +250,23 @@ class IcebergCompaction:
 
     @cached_property
     def _all(self) -> list[DataFile]:
-        return live_files(self._table)
+        return [file for file, _ in self._found.data]
+
+    @cached_property
+    def _found(self) -> LiveFiles:
+        return files_of_snapshot(self._table)
+
+    @cached_property
+    def _deletes(self) -> dict[str, tuple[DeleteFile, ...]]:
+        """By the path of a data file, what applies to it."""
+        return deletes_by_path(self._table, self._found)
 
     def _access(self, write_id: str) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         writer = FileWriter.of(self._table, self._sort, write_id)
-        stored = (IcebergFile(file, self._table).stored for file in self._live)
-        return IcebergAccess(writer, partitions, {file.path: file for file in stored if file.constants})
+        stored = (IcebergFile(file, self._table, self._deletes[file.file_path]).stored for file in self._live)
+        partial = {file.path: file for file in stored if file.constants or file.deletes}
+        return IcebergAccess(writer, partitions, partial)
 
     @cached_property
     def _sort(self) -> tuple[SortField, ...]:
@@ -301,17 +322,34 @@ class IcebergRewrite:
             removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
             return PropertyChange({**corrected.put, **put}, removed)
 
-        change = TableChange(Operation.REPLACE, self.write_id, written, rewritten, told)
-        committed = commit(
-            self._of._catalog,
-            self._of._name,
-            change,
-            lambda table: check_no_delete_files(table, "a compaction"),
+        sequence = self._of._sequence
+        change = TableChange(
+            Operation.REPLACE,
+            self.write_id,
+            written,
+            rewritten,
+            told,
+            data_sequence=sequence,
+            unneeded=lambda table: unneeded_deletes(table, rewritten, written, sequence),
         )
+        committed = commit(self._of._catalog, self._of._name, change, lambda now: self._check(now, gone))
         finish(committed.table, self.write_id, [file.path for file in written])
         for path in sweep_held_up(self._of._catalog, committed.table):
             log.info("Table %s: removed %s, which a dead write had left.", self._of._name, path)
         return str(committed.snapshot_id)
+
+    def _check(self, now: Table, gone: set[str]) -> None:
+        """Look that others have deleted no more rows of the files that were read, by their positions.
+
+        Equality deletes that came since apply to what is written, by its sequence number.
+        """
+        found = deletes_by_path(now, files_of_snapshot(now))
+        for path in sorted(gone & found.keys()):
+            if any(each.by_position for each in set(found[path]) - set(self._of._deletes[path])):
+                raise ConflictError(
+                    f"table {self._of._name} was changed by another writer: rows of {path} were deleted; "
+                    "run it again on what is there now"
+                )
 
 
 def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:
@@ -332,29 +370,6 @@ def _digest(mark: ClusterMark, schema: Schema) -> str:
     """Of a curve and the columns that it goes by; these by their ids, since others may rename them."""
     told = [mark.curve, *(schema.find_field(name).field_id for name in mark.columns)]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
-
-
-def _as_arrow(values: list[Any], transform: str, kind: IcebergType) -> pa.Array:
-    """Partition values of Iceberg records in the form that filters of users have them.
-
-    Years and months are their first days, hours moments; UUIDs and bytes are texts, the latter hexadecimal.
-    """
-    if transform in ("year", "month", "day"):
-        unit = {"year": "Y", "month": "M", "day": "D"}[transform]
-        mask = np.array([value is None for value in values], bool)
-        periods = np.array([value or 0 for value in values], np.int64).astype(f"datetime64[{unit}]")
-        return pa.array(periods.astype("datetime64[D]"), pa.date32(), mask=mask)
-    if transform == "hour":
-        return pa.array([None if v is None else v * _MICROS_PER_HOUR for v in values], pa.timestamp("us"))
-    if isinstance(kind, UUIDType):
-        return pa.array([None if v is None else str(uuid.UUID(bytes=_bytes(v))) for v in values], pa.string())
-    if isinstance(kind, BinaryType | FixedType):
-        return pa.array([None if v is None else _bytes(v).hex() for v in values], pa.string())
-    return from_internal(values, schema_to_pyarrow(kind))
-
-
-def _bytes(value: Any) -> bytes:
-    return value.bytes if isinstance(value, uuid.UUID) else bytes(value)
 
 
 def _partition_of(file: DataFile) -> tuple[Any, ...]:

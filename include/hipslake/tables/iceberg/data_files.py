@@ -17,6 +17,7 @@ from pyiceberg.types import IcebergType, PrimitiveType
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
+from hipslake.tables.deleted_rows import DeleteFile
 from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.new_files import NewFile
@@ -110,14 +111,24 @@ def live_files(table: Table, snapshot: Snapshot | None = None) -> list[DataFile]
     return found
 
 
+def has_delete_files(table: Table, snapshot: Snapshot | None = None) -> bool:
+    """Whether delete files take rows out of data files of a snapshot (by default the current one)."""
+    snapshot = snapshot or table.current_snapshot()
+    return snapshot is not None and any(
+        manifest.content == ManifestContent.DELETES
+        and (manifest.has_added_files() or manifest.has_existing_files())
+        for manifest in manifests_of(table, snapshot)
+    )
+
+
 def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = None) -> None:
-    """Look that no rows are taken out of data files by delete files, which this library does not read.
+    """Look that no rows are taken out of data files by delete files.
 
     Parameters
     ----------
     table : Table
     why : str
-        What needs that.
+        What cannot be done if there are some.
     snapshot : Snapshot, optional
         By default the current one.
 
@@ -126,16 +137,12 @@ def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = No
     PlanError
         There are some.
     """
-    snapshot = snapshot or table.current_snapshot()
-    if snapshot is None:
-        return
-    for manifest in manifests_of(table, snapshot):
-        live = manifest.has_added_files() or manifest.has_existing_files()
-        if manifest.content == ManifestContent.DELETES and live:
-            raise PlanError(
-                f"table {'.'.join(table.name())} has delete files, which another engine wrote; {why} needs "
-                "them merged first (in Spark: CALL system.rewrite_data_files with delete-file-threshold 1)"
-            )
+    if has_delete_files(table, snapshot):
+        raise PlanError(
+            f"table {'.'.join(table.name())} has delete files, which another engine wrote, and it cannot be "
+            f"told which rows they take from which sink; {why} needs a table without them: use mode "
+            "overwrite-interval or upsert, or replace the interval by hand"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +151,8 @@ class IcebergFile:
 
     entry: DataFile
     table: Table
+    deletes: tuple[DeleteFile, ...] = ()
+    """Delete files that apply to it; only of a file that is read as a snapshot has it."""
 
     @property
     def path(self) -> str:
@@ -182,6 +191,7 @@ class IcebergFile:
                 for at, field in enumerate(spec.fields)
                 if str(field.transform) == "identity" and field.source_id not in counted
             ),
+            self.deletes,
         )
 
     @property

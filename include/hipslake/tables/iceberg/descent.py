@@ -19,7 +19,8 @@ from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from hipslake.tables.iceberg.data_files import IcebergFile
+from hipslake.errors import PlanError
+from hipslake.tables.iceberg.data_files import IcebergFile, has_delete_files
 from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.snapshot_history import (
     WRITE_PROPERTY,
@@ -30,7 +31,7 @@ from hipslake.tables.iceberg.snapshot_history import (
     write_of,
 )
 from hipslake.tables.iceberg.stored_marks import tells_rows_apart, writes_alone
-from hipslake.tables.marks import SinkMark
+from hipslake.tables.marks import PREFIX, SinkMark
 from hipslake.tables.protocol import Descent, Rewriting
 from hipslake.versions.write_id import is_write_id
 
@@ -45,6 +46,11 @@ def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> Descent:
     full : bool
         Whether all that others have added since counts too, in whatever files. That is needed if rows have
         left the table: they may have come back, or been changed.
+
+    Raises
+    ------
+    PlanError
+        This library has merged delete files of others into files with rows of the sink.
     """
     history = _FilesOfSnapshots(table)
     line = list(reversed(History(table).ancestors))
@@ -71,6 +77,14 @@ def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> Descent:
         taken = followed - stay.keys()
         if not taken and (ours or not full):
             continue
+        if ours and taken and has_delete_files(table, before):
+            raise PlanError(
+                f"table {'.'.join(table.name())}: {sunk.key} was sunk before, from other rows; others have "
+                f"deleted rows of its files by delete files, which snapshot {last.snapshot_id} has merged, "
+                "so it cannot be told which of its rows are deleted and which are changed. Use mode "
+                "overwrite-interval or upsert; or delete them from the table by hand, and then its property "
+                f"{PREFIX}* with the key {sunk.key}"
+            )
         had = history.of(before)
         gone = [file for path, file in had.items() if path not in stay and (path in taken or not ours)]
         came = [file for path, file in stay.items() if path not in had]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,6 +22,7 @@ from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_tabl
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
+from hipslake.tables.iceberg.delete_index import DeleteIndex, files_of_snapshot
 from hipslake.tables.iceberg.descent import descent_of
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.file_writer import FileWriter
@@ -131,7 +132,9 @@ class IcebergState:
 
     @cached_property
     def files(self) -> Sequence[LiveFile]:
-        return self._files(live_files(self._table, self._snapshot))
+        found = files_of_snapshot(self._table, self._snapshot)
+        index = DeleteIndex(self._table, found.deletes)
+        return [IcebergFile(file, self._table, index.of(file, sequence)) for file, sequence in found.data]
 
     @property
     def column_types(self) -> tuple[tuple[str, str], ...]:
@@ -142,8 +145,7 @@ class IcebergState:
         if self._snapshot is None:
             return TableTotals()
         told = summary_of(self._snapshot)
-        numbers = (told.get(f"total-{name}") for name in ("records", "files-size", "data-files"))
-        rows, size, files = (None if number is None else int(number) for number in numbers)
+        rows, size, files = _rows_told(told), _number(told, "files-size"), _number(told, "data-files")
         created = datetime.fromtimestamp(self._snapshot.timestamp_ms / 1000, UTC)
         return TableTotals(rows, size, files, created)
 
@@ -154,13 +156,11 @@ class IcebergState:
     def versions(self) -> list[TableVersion]:
         found = []
         for snapshot in sorted(self._table.snapshots(), key=lambda each: each.timestamp_ms):
-            rows = summary_of(snapshot).get("total-records")
             created = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
-            found.append(TableVersion(snapshot.snapshot_id, created, None if rows is None else int(rows)))
+            found.append(TableVersion(snapshot.snapshot_id, created, _rows_told(summary_of(snapshot))))
         return found
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        self.check_no_delete_files("a read")
         wanted = pa.schema([self.schema.field(name) for name in columns])
         for file in self.files:
             yield pa.Table.from_batches(list(read_data_file(file.stored, self.schema, columns)), wanted)
@@ -199,6 +199,16 @@ class IcebergState:
 
     def _files(self, entries: Sequence[DataFile]) -> list[LiveFile]:
         return [IcebergFile(entry, self._table) for entry in entries]
+
+
+def _number(summary: Mapping[str, str], name: str) -> int | None:
+    told = summary.get(f"total-{name}")
+    return None if told is None else int(told)
+
+
+def _rows_told(summary: Mapping[str, str]) -> int | None:
+    """The rows of a snapshot by its summary; None if that does not say, as delete files take some of them."""
+    return None if _number(summary, "delete-files") else _number(summary, "records")
 
 
 class IcebergWrite:

@@ -1,0 +1,178 @@
+"""The manifests of a new snapshot: pyiceberg's producers, and what they lack.
+
+pyiceberg names files to be removed by a predicate, removes no delete files, and gives every new file the
+sequence number of its snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyiceberg.exceptions import ValidationException
+from pyiceberg.manifest import (
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriter,
+    ManifestWriterV2,
+    write_manifest,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update.snapshot import (
+    _FastAppendFiles,
+    _MergeAppendFiles,
+    _OverwriteFiles,
+    _SnapshotProducer,
+)
+
+
+def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
+    """The newest schema of a table that has some columns; the present one, if none has all of them."""
+    present = metadata.schema()
+    older = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
+    return next((each for each in (present, *older) if field_ids <= each.field_ids), present)
+
+
+class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
+    """Writes manifests of partition specs whose columns are gone, and deletes none.
+
+    pyiceberg deletes what it has written when another writer was first. But then a request before may have
+    taken effect, or be about to; what nothing names is deleted by a sweep:
+    `hipslake.tables.iceberg.write_folders`.
+    """
+
+    unlisted: Sequence[str] = ()
+    """Manifests that were written, and merged into others at once."""
+
+    def _clean_all_uncommitted(self) -> None:
+        pass
+
+    def _cleanup_uncommitted(self) -> None:
+        pass
+
+    def new_manifest_writer(
+        self, spec: PartitionSpec, content: ManifestContent = ManifestContent.DATA
+    ) -> ManifestWriter:
+        """A manifest has the schema whose columns its partition spec is of, which may have been dropped."""
+        metadata = self._transaction.table_metadata
+        schema = schema_with(metadata, {field.source_id for field in spec.fields})
+        output = self.new_manifest_output()
+        if content == ManifestContent.DELETES:
+            return _DeletesWriter(spec, schema, output, self._snapshot_id, self._compression)
+        return write_manifest(
+            format_version=metadata.format_version,
+            spec=spec,
+            schema=schema,
+            output_file=output,
+            snapshot_id=self._snapshot_id,
+            avro_compression=self._compression,
+        )
+
+
+class _DeletesWriter(ManifestWriterV2):
+    """Writes a manifest of delete files, which pyiceberg does not."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class Append(_Producer, _FastAppendFiles):
+    """Files that come, in a manifest of their own."""
+
+
+class MergingAppend(_Producer, _MergeAppendFiles):
+    """Files that come, with small manifests merged."""
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        listed = super()._process_manifests(manifests)
+        self.unlisted = sorted({*self._written_manifests} - {one.manifest_path for one in listed})
+        return listed
+
+
+class Exchange(_Producer, _OverwriteFiles):
+    """Files for files, named one by one; also delete files go.
+
+    pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
+    partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
+    manifest is looked into. It also removes no delete files, adds none of an earlier sequence number, and
+    knows no snapshot that replaces files without changing rows.
+    """
+
+    data_sequence: int | None = None
+
+    def _manifests(self) -> list[ManifestFile]:
+        snapshot = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        gone: dict[tuple[int, ManifestContent], list[ManifestEntry]] = {}
+        kept: list[ManifestFile] = []
+        for manifest in snapshot.manifests(self._io) if snapshot is not None else ():
+            if not (manifest.has_added_files() or manifest.has_existing_files()):
+                continue
+            entries = self.fetch_manifest_entry(manifest)
+            stay = [entry for entry in entries if entry.data_file not in self._deleted_data_files]
+            if len(stay) == len(entries):
+                kept.append(manifest)
+                continue
+            kind = manifest.partition_spec_id, manifest.content
+            gone.setdefault(kind, []).extend(
+                entry for entry in entries if entry.data_file in self._deleted_data_files
+            )
+            if stay:
+                kept.append(self._written(*kind, stay, ManifestEntryStatus.EXISTING))
+        found = {entry.data_file for entries in gone.values() for entry in entries}
+        if lacking := len(self._deleted_data_files - found):
+            raise ValidationException(f"{lacking} files that were read are gone")
+        removed = [self._written(*kind, some, ManifestEntryStatus.DELETED) for kind, some in gone.items()]
+        return [*self._added(), *removed, *kept]
+
+    def _added(self) -> list[ManifestFile]:
+        if not self._added_data_files:
+            return []
+        with self.new_manifest_writer(self._transaction.table_metadata.spec()) as writer:
+            for file in self._added_data_files:
+                writer.add_entry(
+                    ManifestEntry.from_args(
+                        status=ManifestEntryStatus.ADDED,
+                        snapshot_id=self._snapshot_id,
+                        sequence_number=self.data_sequence,
+                        file_sequence_number=None,
+                        data_file=file,
+                    )
+                )
+        return [writer.to_manifest_file()]
+
+    def _written(
+        self,
+        spec_id: int,
+        content: ManifestContent,
+        entries: list[ManifestEntry],
+        status: ManifestEntryStatus,
+    ) -> ManifestFile:
+        """A manifest of files that the table has, or had."""
+        deleted = status == ManifestEntryStatus.DELETED
+        with self.new_manifest_writer(self.spec(spec_id), content) as writer:
+            for entry in entries:
+                writer.add_entry(
+                    ManifestEntry.from_args(
+                        status=status,
+                        snapshot_id=self._snapshot_id if deleted else entry.snapshot_id,
+                        sequence_number=entry.sequence_number,
+                        file_sequence_number=entry.file_sequence_number,
+                        data_file=entry.data_file,
+                    )
+                )
+        return writer.to_manifest_file()
+
+    def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+        # pyiceberg sums up appends and overwrites only.
+        asked, self._operation = self._operation, Operation.OVERWRITE
+        summary = super()._summary(snapshot_properties)
+        self._operation = asked
+        return Summary(asked, **summary.additional_properties)

@@ -1,0 +1,32 @@
+"""Random deletes, sinks and compactions of a table, against a dict."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.tables.deletes_story import DeletesStory
+from tests.tables.sinking import Lake
+
+MANY = int(os.environ.get("HIPSLAKE_TEST_OPERATIONS", "20000"))
+
+
+@pytest.mark.parametrize("partition", [[], ["band"]])
+def test_a_few_operations_leave_what_a_dict_has(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, partition: list[str]
+) -> None:
+    story = DeletesStory(lake, monkeypatch, 7, partition)
+    for _ in range(12):
+        story.step()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", [[], ["band"]])
+def test_many_operations_leave_what_a_dict_has(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, partition: list[str]
+) -> None:
+    """Rows that are put and deleted count as operations, not commits."""
+    story = DeletesStory(lake, monkeypatch, 11, partition, size=20)
+    while story.operations < MANY // 2:
+        story.step()
