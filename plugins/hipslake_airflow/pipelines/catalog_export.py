@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from hipslake_airflow.operators.catalog import ExportCatalogOperator
+from hipslake_airflow.operators.exports import ExportCatalogOperator
 from hipslake_airflow.params.export import export_params
 from hipslake_airflow.shared_dags import form_pipeline
 

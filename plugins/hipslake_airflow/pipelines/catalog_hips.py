@@ -10,7 +10,7 @@ from airflow.sdk import DAG
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
-from hipslake_airflow.operators.catalog import HipsCatalogOperator
+from hipslake_airflow.operators.exports import HipsCatalogOperator
 from hipslake_airflow.params.hips import hips_params
 from hipslake_airflow.pipeline import CatalogPipeline, CatalogToKeep
 from hipslake_airflow.retries import pipeline_dag

@@ -17,8 +17,9 @@ from hipslake.catalog.metadata.deletions import Deletion
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment, Rejects, SourceEntry, Sources
 from hipslake.catalog.metadata.key_records import KeyChanges, KeyRecords, RecordFile, RecordRun
 from hipslake.catalog.metadata.leaf_groups import Column, GroupMetadata, Margin, Partition
+from hipslake.catalog.metadata.owners import Owner
 from hipslake.catalog.metadata.reassignments import Reassignment, RowsOfNight
-from hipslake.catalog.metadata.version import CatalogMetadata, Owner, json_schema
+from hipslake.catalog.metadata.version import CatalogMetadata, json_schema
 
 __all__ = [
     "Adopted",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -18,7 +17,9 @@ from hipslake.catalog.metadata.deletions import Deletion
 from hipslake.catalog.metadata.increments import EarlierIncrements, Increment
 from hipslake.catalog.metadata.key_records import KeyRecords
 from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
+from hipslake.catalog.metadata.owners import Owner, likely_owners
 from hipslake.catalog.metadata.reassignments import Reassignment
+from hipslake.catalog.metadata.rendering import render
 from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
@@ -27,21 +28,6 @@ from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.log_files import UNSIGNED, signed
-
-Kind = Literal["catalog", "join", "cube"]
-
-_JOINED_FILES = re.compile(r"/cubes/([a-z][a-z0-9_]*)/\*/_joined/\*\.parquet")
-_OF_A_VERSION = re.compile(r"/_versions/\d{8,10}\.json")
-
-
-class Owner(Frozen):
-    """The spec whose runs publish a catalog."""
-
-    kind: Kind
-    name: str = Field(description="of the spec; a cube's differs from that of the catalog of its joined rows")
-
-    def __str__(self) -> str:
-        return f"{self.kind}s/{self.name}.yaml"
 
 
 class CatalogMetadata(Frozen):
@@ -400,52 +386,3 @@ def json_schema() -> str:
         "title": "hipslake catalog metadata",
     }
     return json.dumps(schema, indent=2) + "\n"
-
-
-def likely_owners(catalog: str, increments: tuple[Increment, ...], spec: dict[str, Any]) -> tuple[Owner, ...]:
-    """The specs that a version may be of which does not say it, as older libraries published it.
-
-    A join read versions of catalogs, and a cube's joined rows lie in the cube. An ingest may read the latter
-    too.
-
-    Parameters
-    ----------
-    catalog : str
-        Its name.
-    increments : tuple of Increment
-        Those that metadata.json lists.
-    spec : dict
-        As it was frozen.
-    """
-    entries = [entry for increment in increments for entry in increment.sources.entries or ()]
-    if any(_OF_A_VERSION.search(entry.uri) for entry in entries):
-        return (Owner(kind="join", name=catalog),)
-    ingested = Owner(kind="catalog", name=catalog)
-    source = spec.get("source")
-    uri = source.get("uri") if isinstance(source, dict) else None
-    cube = _JOINED_FILES.search(uri) if isinstance(uri, str) else None
-    return (ingested,) if cube is None else (Owner(kind="cube", name=cube[1]), ingested)
-
-
-_LINE = 150  # an object that fits is printed on one line
-
-
-def render(value: Any, indent: int = 0) -> str:
-    """Values as JSON: one line for each partition, column or file, an indented block for what is longer."""
-    flat = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, dict | list) or not value or (len(flat) <= _LINE and not _nests(value)):
-        return flat
-    pad = " " * (indent + 1)
-    if isinstance(value, dict):
-        items = [f"{json.dumps(key)}: {render(item, indent + 1)}" for key, item in value.items()]
-        return "{\n" + ",\n".join(pad + item for item in items) + "\n" + " " * indent + "}"
-    if all(isinstance(item, dict) and not _nests(item) for item in value):
-        items = [json.dumps(item, ensure_ascii=False) for item in value]
-    else:
-        items = [render(item, indent + 1) for item in value]
-    return "[\n" + ",\n".join(pad + item for item in items) + "\n" + " " * indent + "]"
-
-
-def _nests(value: Any) -> bool:
-    items = value.values() if isinstance(value, dict) else value
-    return any(isinstance(item, dict | list) and item for item in items)
