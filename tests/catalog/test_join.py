@@ -112,7 +112,9 @@ def test_objects_that_were_replaced_are_not_those_that_placed_the_sources(tmp_pa
     sources = lake.ingest_sources(sources_table(objects, rows=500))
     moved = objects.set_column(1, "ra", pa.array((objects["ra"].to_numpy() + 180) % 360))
     lake.ingest_objects(moved)
-    with pytest.raises(CoPartitionError, match="were placed by different rows of objects"):
+    with pytest.raises(
+        CoPartitionError, match="objects that have rows in sources, version 1, are at another place"
+    ):
         lake.open("objects").join(sources, on=ON)
     assert lake.open("objects", 1).join(sources, on=ON).num_rows == 500
 

@@ -35,8 +35,9 @@ def _metadata() -> dict[str, Any]:
     file = {"path": f"{WRITE}/i", "rows": 3, "bytes": 9, "sha256": "f" * 64, "first": 1, "last": "x"}
     index = {"column": "id", "rows": 3, "bytes": 9, "files": [file], "writes": [WRITE], "leaves": "0" * 64}
     told["indices"] = [index]
+    gone = {"path": f"{WRITE}/_sidecars/gone_objects.parquet", "rows": 1, "sha256": "0" * 64}
     told["co_partitioned"] = [
-        {"column": "id", "objects": {"catalog": "o", "column": "id", "writes": [WRITE]}}
+        {"column": "id", "objects": {"catalog": "o", "column": "id", "writes": [WRITE], "gone": gone}}
     ]
     sidecar = {
         "path": f"{WRITE}/_sidecars/x",

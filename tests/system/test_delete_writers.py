@@ -134,7 +134,7 @@ def day_of(number: int) -> str:
     return f"2026-10-{1 + number:02d}"
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("where", "mode"),
     [

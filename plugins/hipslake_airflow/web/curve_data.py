@@ -13,6 +13,7 @@ from fastapi import FastAPI, HTTPException, Query, status
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 from hipslake.catalog.bounded_rows import BoundedRows, RowChoice
+from hipslake.catalog.co_partitioning import known_together
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
@@ -125,15 +126,14 @@ def _of_catalog(
     time: str | None,
 ) -> dict[str, Any]:
     own, its = on
-    _, found = row_of_key(catalogs, name, version, key, [own])
+    metadata, found = row_of_key(catalogs, name, version, key, [own])
     values = found.table[own].combine_chunks().drop_null()
     theirs = catalogs.metadata(sources)
     if time is not None:
         select(theirs, [time])
     kind = joined_schema(theirs).field(its).type
     where = Intervals.union(found.h29, found.h29 + 1)
-    mark = theirs.mark_of(its)
-    apart = mark is None or mark.objects is None  # then sources lie where they are
+    near = known_together(metadata, theirs, on)  # else sources may lie anywhere
     names = [each for each in joined_schema(theirs).names if each not in ROW_IDENTITY]
     flat = [each for each in names if kind_of(joined_schema(theirs).field(each).type) != "nested"]
     try:
@@ -148,7 +148,7 @@ def _of_catalog(
         RowChoice(MOST_POINTS),
         columns=flat,
         filters=wanted,
-        pixels=None if apart else where,
+        pixels=where if near else None,
     )
     return _curve(theirs, rows.table, time, rows)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.checks.findings import Problem, ProblemKind, or_unread
 from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.column_files import ColumnFiles
+from hipslake.catalog.gone_objects import gone_files
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
 from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
 from hipslake.errors import VersionNotFoundError
@@ -57,16 +58,22 @@ def co_partition_problems(
         yield from or_unread(wrong, f"column {mark.column!r} was not checked")
 
 
+def objects_root(storage: Storage, placing: PlacingObjects) -> Storage:
+    """The root of the catalog of objects that placed rows; it lies beside that of the rows."""
+    return Storage.at(storage.uri().rpartition("/")[0]).sub(placing.catalog)
+
+
 def objects_of(storage: Storage, placing: PlacingObjects) -> tuple[Storage, CatalogMetadata] | None:
     """The newest version of a catalog beside this one that has all objects which placed rows, if any has."""
-    root = Storage.at(storage.uri().rpartition("/")[0]).sub(placing.catalog)
+    root = objects_root(storage, placing)
     versions = VersionLog(root)
     numbers = versions.numbers()
     for number in reversed(numbers):
         with suppress(VersionNotFoundError):
             metadata = CatalogMetadata.from_json(versions.read(number))
             writes, theirs = set(placing.writes), set(metadata.increment_writes)
-            if writes == theirs or (writes <= theirs and not placing.moves and not metadata.rows_move):
+            moves = placing.moves or metadata.rows_move or placing.gone is not None
+            if writes == theirs or (writes <= theirs and not moves):
                 return root, metadata
     return None
 
@@ -92,6 +99,8 @@ class PairsTask:
         Those of this pass.
     needs_object : bool
         Whether every value has to be an object's.
+    most : int or None
+        Codes that a reduce task gives; None: all.
     done : Counter
         Rows read so far.
     """
@@ -100,6 +109,7 @@ class PairsTask:
     targets: int
     now: tuple[int, int]
     needs_object: bool
+    most: int | None
     done: Counter
 
     def route(self, number: int) -> Iterator[Routed]:
@@ -126,7 +136,7 @@ class PairsTask:
         has_object = np.logical_or.reduceat(is_object, first)
         of_rows = ~np.logical_and.reduceat(is_object, first)
         unknown = of_rows & ~has_object if self.needs_object else np.zeros(len(first), bool)
-        wrong = np.flatnonzero((apart & of_rows) | unknown)[:_SHOWN]
+        wrong = np.flatnonzero((apart & of_rows) | unknown)[: self.most]
         yield pa.record_batch([codes[first][wrong].view(np.int64), unknown[wrong]], schema=_RESULT)
 
 
@@ -140,6 +150,10 @@ def _mark_problems(
         if objects is not None:
             sides.append(ColumnSide(ColumnFiles.of(*objects, mark.objects.column), is_object=True))
             pairs += objects[1].total_rows
+            if (listed := mark.objects.gone) is not None:
+                files = gone_files(storage, metadata, mark.column, listed.path)
+                sides.append(ColumnSide(files, is_object=True))
+                pairs += listed.rows
         elif with_objects:
             gone = (
                 f"column {mark.column!r}: the objects of {mark.objects.catalog} that placed its rows are gone"
@@ -152,8 +166,42 @@ def _mark_problems(
         yield from _confirmed(sides, mark, codes, unknown)
 
 
+def compared_whole(
+    rows: list[ColumnFiles], objects: ColumnFiles, pairs: int, engine: Engine
+) -> tuple[pa.Table, pa.Table]:
+    """Hold the values of rows against objects, all of both.
+
+    Parameters
+    ----------
+    rows : list of ColumnFiles
+    objects : ColumnFiles
+    pairs : int
+        Rows of all of them, about.
+    engine : Engine
+
+    Returns
+    -------
+    gone : pyarrow.Table
+        The values that are no object's: `id`, and their `_healpix_29`; sorted.
+    moved : pyarrow.Table
+        Those whose object is elsewhere: `id`, `_healpix_29`, and where the object is.
+    """
+    sides = [*(ColumnSide(each, is_object=False) for each in rows), ColumnSide(objects, is_object=True)]
+    codes, _ = _suspects(sides, pairs, engine, needs_object=True, most=None)
+    here, there = (_spans_of(sides, codes, is_object=is_object) for is_object in (False, True))
+    at = pc.index_in(here["key"], value_set=there["key"].combine_chunks())
+    found = pa.table({"id": here["key"], HEALPIX_COLUMN: here["low"], "back": there["low"].take(at)})
+    moved = found.filter(pc.and_(pc.is_valid(at), pc.not_equal(found[HEALPIX_COLUMN], found["back"])))
+    return found.filter(pc.is_null(at)).select(["id", HEALPIX_COLUMN]), moved
+
+
 def _suspects(
-    sides: list[ColumnSide], pairs: int, engine: Engine, *, needs_object: bool
+    sides: list[ColumnSide],
+    pairs: int,
+    engine: Engine,
+    *,
+    needs_object: bool,
+    most: int | None = _SHOWN,
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Codes of values with several pixels, and of those that are no object's (True)."""
     passes = -(-pairs // PASS_PAIRS) if engine.holds_exchanges else 1
@@ -163,7 +211,7 @@ def _suspects(
     found = []
     for number in range(max(1, passes)):
         now = (number * each, (number + 1) * each)
-        task = PairsTask(work, max(1, passes) * each, now, needs_object, engine.counter())
+        task = PairsTask(work, max(1, passes) * each, now, needs_object, most, engine.counter())
         with engine.progress("co-partitioning", rows=pairs, done=task.done):
             found.append(
                 engine.exchange(
@@ -178,8 +226,8 @@ def _confirmed(
     sides: list[ColumnSide], mark: CoPartitioned, codes: NDArray[np.uint64], unknown: NDArray[np.bool_]
 ) -> Iterator[Problem]:
     """Read the rows of suspect codes again, by value."""
-    spans = {side.is_object: _spans(side, codes) for side in sides}
-    table, objects = spans[False], spans.get(True)
+    table = _spans_of(sides, codes, is_object=False)
+    objects = _spans_of(sides, codes, is_object=True) if any(side.is_object for side in sides) else None
     low, high = table["low"].to_numpy(), table["high"].to_numpy()
     wrong = low != high
     lost = np.zeros(len(low), bool)
@@ -207,6 +255,12 @@ def _confirmed(
                 f"column {mark.column!r} is marked as co-partitioned, but{several} {int(mask.sum())} of its "
                 f"values {what}; the first: {shown}",
             )
+
+
+def _spans_of(sides: list[ColumnSide], codes: NDArray[np.uint64], *, is_object: bool) -> pa.Table:
+    """As `_spans`, of all sides of objects, or of all others."""
+    found = [_spans(side, codes) for side in sides if side.is_object == is_object]
+    return found[0] if len(found) == 1 else _least_and_greatest(pa.concat_tables(found)).sort_by("key")
 
 
 def _spans(side: ColumnSide, codes: NDArray[np.uint64]) -> pa.Table:

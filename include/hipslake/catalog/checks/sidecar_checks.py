@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, list_folder, listed_checksums
+from hipslake.catalog.gone_objects import gone_schema
 from hipslake.catalog.leaf_stamps import STAMP_SCHEMA
-from hipslake.catalog.metadata import Adopted, Increment, Rejects
+from hipslake.catalog.metadata import Adopted, CatalogMetadata, Increment, Rejects
 from hipslake.catalog.partitions import (
     COVERAGE_SCHEMA,
     PARTITION_SCHEMA,
@@ -57,6 +58,16 @@ def stamp_problems(storage: Storage, adopted: Adopted | None) -> list[Problem]:
     return (
         [] if stamps is None else list(_problems(storage, [_Asked(stamps, STAMP_SCHEMA, None, True, False)]))
     )
+
+
+def gone_object_problems(storage: Storage, metadata: CatalogMetadata) -> list[Problem]:
+    """What is wrong with lists of objects that are gone; parameters as of `partition_sidecar_problems`."""
+    asked = [
+        _Asked(mark.objects.gone, gone_schema(metadata, mark.column), None, False, False)
+        for mark in metadata.co_partitioned
+        if mark.objects is not None and mark.objects.gone is not None
+    ]
+    return list(_problems(storage, asked))
 
 
 def increment_problems(

@@ -28,6 +28,7 @@ from hipslake.catalog.checks.metadata_checks import extra_files, group_problems,
 from hipslake.catalog.checks.row_checks import RowRules, fault_problem, repeated
 from hipslake.catalog.checks.row_comparison import RowComparison
 from hipslake.catalog.checks.sidecar_checks import (
+    gone_object_problems,
     increment_problems,
     partition_sidecar_problems,
     stamp_problems,
@@ -93,6 +94,7 @@ class Verification:
             others = seen.others if seen is not None else None
             self._problems += increment_problems(storage, self._increments, seen=others)
         self._problems += stamp_problems(storage, metadata.adopted)
+        self._problems += gone_object_problems(storage, metadata)
         self._tables: dict[str, pa.Table] = {}
         self._groups = {each.name: _Group() for each in metadata.with_files}
         self._margin_rows = {margin.name: 0 for margin in metadata.margins}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.catalog.co_partitioning import check_joinable
+from hipslake.catalog.changed_objects import check_joinable
 from hipslake.catalog.joining.gathered_rows import GatheredRows
 from hipslake.catalog.joining.join import CatalogJoin, Keyed, KeyedJoin
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
@@ -112,7 +112,7 @@ class Equijoin(KeyedJoin):
         gathered = None
         if not shuffle:
             try:
-                check_joinable(left[1], right[1], on)
+                check_joinable(left, right, on)
             except CoPartitionError:
                 if not gather:
                     raise

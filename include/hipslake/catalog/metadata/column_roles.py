@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from hipslake.catalog.partitions import PartitionSidecar
+from hipslake.catalog.partitions import PartitionSidecar, Sidecar
 from hipslake.specs.base import Frozen
 from hipslake.sphere.position_units import PositionUnit
 
@@ -37,6 +37,11 @@ class PlacingObjects(Frozen):
     moves: Literal[True] | None = Field(
         default=None,
         description="increments may move rows, so that only the same ones have these positions",
+    )
+    gone: Sidecar | None = Field(
+        default=None,
+        description="objects of earlier increments that are not among these, and where they were: rows of "
+        "theirs may be there still",
     )
 
 

@@ -49,9 +49,9 @@ def needed_files(
 ) -> NeededFiles:
     """Every file in some writes that some versions name.
 
-    Leaf files of groups and margins, indices, key records, sidecars and rejects. Of the sidecars of
-    partitions, of increments and of runs of records, only those are read that say that they name files in
-    these writes, and each only once, whatever number of versions shares it.
+    Leaf files of groups and margins, indices, key records, lists of gone objects, sidecars and rejects. Of
+    the sidecars of partitions, of increments and of runs of records, only those are read that say that they
+    name files in these writes, and each only once, whatever number of versions shares it.
 
     Parameters
     ----------
@@ -99,6 +99,9 @@ def _single_files(metadata: CatalogMetadata) -> Iterator[str]:
     for each in metadata.with_files:
         yield from (sidecar.path for sidecar in each.sidecars or ())
     yield from (path for index in metadata.indices for path in index.paths)
+    for mark in metadata.co_partitioned:
+        if mark.objects is not None and mark.objects.gone is not None:
+            yield mark.objects.gone.path
     if metadata.earlier is not None:
         yield metadata.earlier.path
     if metadata.adopted is not None and metadata.adopted.stamps is not None:

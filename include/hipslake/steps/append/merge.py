@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, MarginChange
-from hipslake.catalog.co_partitioning import marks_after
+from hipslake.catalog.changed_objects import mark_after
+from hipslake.catalog.co_partitioning import MarkAfter, has_other_objects
 from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -39,6 +40,8 @@ from hipslake.steps.margin.build_margins import MarginUpdate
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
+from hipslake.storage.folder import Storage
+from hipslake.versions.log import VersionLog
 from hipslake.versions.ordinals import claim_ordinal
 
 _IN_MEMORY = 4  # bytes of a row, for one that it takes in a leaf file, about
@@ -55,6 +58,7 @@ class Merged:
     changes: dict[str, GroupChange]
     margins: dict[float, MarginChange]
     increment: Increment  # the same, whatever version it comes to
+    mark_after: MarkAfter | None = None  # where objects placed the rows that are others than before
     records: RecordsChange | None = None  # mode upsert: what it changes of the key records
     rows_superseded: int = 0  # mode upsert: by how many rows more are superseded
 
@@ -83,7 +87,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
     run.check_builds_on(base)
     with run.phases("plan"):
         schema = run.schema_after(base)
-        marks_after(base, marks_of_run(run.frozen, run.counted))  # says at once if objects are others
+        compared = _compared_objects(run, base, write_id)
         if base is not None:
             run.check_not_shared(base)
         earlier = base.increment(run.key, run.catalog) if base else None
@@ -129,11 +133,29 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
         ordinal=attempt.ordinal,
         changes=None if settled is None else settled.changes,
     )
-    merged = Merged(run, base, attempt, schema, changes, margins, increment)
+    merged = Merged(run, base, attempt, schema, changes, margins, increment, compared)
     if settled is None:
         return merged
     records = records_change(run, base, attempt, schema, settled)
     return replace(merged, records=records, rows_superseded=settled.rows_superseded(earlier))
+
+
+def _compared_objects(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> MarkAfter | None:
+    """Where other objects placed the rows than those of a version: what a comparison of both comes to.
+
+    Raises
+    ------
+    SpecError
+        Objects are elsewhere than rows of the version that they had placed.
+    """
+    frozen = run.frozen.objects
+    if base is None or frozen is None:
+        return None
+    for mark in marks_of_run(run.frozen, run.counted):
+        if has_other_objects(base, mark):
+            now = CatalogMetadata.from_json(VersionLog(Storage.at(frozen.uri)).read(frozen.version))
+            return mark_after(run.catalog, base, mark, now, write_id, run.engine)
+    return None
 
 
 def _weight(group: GroupMetadata | None) -> RowBytes | None:

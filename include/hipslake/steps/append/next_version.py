@@ -146,6 +146,7 @@ def version_after(base: CatalogMetadata | None, merged: Merged, schema: pa.Schem
         indices=base.indices if base else (),
         parent=base.version if base else None,
         created=now_utc(),
+        compared=merged.mark_after,
     )
     check_total(
         metadata,

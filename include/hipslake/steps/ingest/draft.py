@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, checksum_list, list_folder
-from hipslake.catalog.co_partitioning import marks_after, marks_of
+from hipslake.catalog.co_partitioning import MarkAfter, marks_after, marks_of
 from hipslake.catalog.coverage import write_coverage
 from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
@@ -216,6 +216,7 @@ def assembled(
     parent: int | None,
     created: datetime,
     rows_near_borders: int | None = None,
+    compared: MarkAfter | None = None,
 ) -> CatalogMetadata:
     """The version that an increment makes: by itself, or of another version by taking its key's place.
 
@@ -241,6 +242,8 @@ def assembled(
     created : datetime
     rows_near_borders : int, optional
         Of a match without a margin: left rows that may lack partners.
+    compared : MarkAfter, optional
+        Where objects placed the rows that are others than those of the version before.
     """
     spec = run.spec
     increments = with_increment(base, increment, Storage.at(run.catalog_uri))
@@ -275,7 +278,7 @@ def assembled(
         key_records=key_records,
         deletions=deletions,
         reassignments=reassignments or None,
-        co_partitioned=marks_after(base, marks_of_run(run, counted)),
+        co_partitioned=marks_after(base, marks_of_run(run, counted), compared),
         margins=margins,
         indices=indices,
         association=run.association,
