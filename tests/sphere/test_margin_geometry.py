@@ -9,9 +9,16 @@ import healpy
 import numpy as np
 import pytest
 from hipslake.sphere import faces, margin_geometry
-from hipslake.sphere.margin_geometry import border_of, margin_pairs, rows_within, surroundings, tiles_near
+from hipslake.sphere.margin_geometry import (
+    border_of,
+    borders_of,
+    margin_pairs,
+    rows_within,
+    surroundings,
+    tiles_near,
+)
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.sphere.pixels import Pixel, order29
+from hipslake.sphere.pixels import Pixel, order29, starts, stops
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -208,6 +215,14 @@ def test_the_border_of_a_pixel_holds_all_that_is_near_it(
     away, slack = distances(vectors, pixel)
     inside = np.searchsorted(start, h29, side="right") > np.searchsorted(stop, h29, side="right")
     assert inside[away < arcsec * ARCSEC - slack].all()
+
+
+def test_the_cells_along_borders_of_several_pixels_are_those_of_each() -> None:
+    pixels = [Pixel(0, 4), Pixel(3, 700), Pixel(12, 9)]
+    order, npix = borders_of(*np.array(pixels).T, 60.0)
+    expected = [border_of(pixel, 60.0) for pixel in pixels]
+    assert np.array_equal(starts(order, npix), np.concatenate([start for start, _ in expected]))
+    assert np.array_equal(stops(order, npix), np.concatenate([stop for _, stop in expected]))
 
 
 def test_the_border_of_a_large_pixel_is_a_small_part_of_it() -> None:

@@ -102,7 +102,8 @@ def verify_catalog(
             verification.add_rows(found, groups)
     if verification.margins_can_be_checked:
         with phases("margins"):
-            _check_margins(verification, storage, metadata, engine)
+            before = None if seen is None else seen.margins_of
+            _check_margins(verification, storage, metadata, engine, before)
     with phases("co-partitioning"):
         with_objects = expected is not None
         verification.add_problems(co_partition_problems(storage, metadata, engine, with_objects=with_objects))
@@ -210,15 +211,21 @@ def _check_leaves(
 
 
 def _check_margins(
-    verification: Verification, storage: Storage, metadata: CatalogMetadata, engine: Engine
+    verification: Verification,
+    storage: Storage,
+    metadata: CatalogMetadata,
+    engine: Engine,
+    before: CatalogMetadata | None = None,
 ) -> None:
-    leaves = MarginChecks(storage, metadata).leaves
+    checks = MarginChecks(storage, metadata, before)
+    leaves = len(checks.leaves)
     tasks = min(leaves, tasks_for(engine))
-    task = MarginsTask(storage, metadata, leaves, tasks, engine.counter())
-    with engine.progress("margins", rows=metadata.total_rows, done=task.done):
-        for found in _findings(engine, task, tasks, MarginFindings):
+    task = MarginsTask(storage, metadata, before, leaves, tasks, engine.counter())
+    rows = sum(checks.rows(leaf) for leaf in checks.leaves.tolist())
+    with engine.progress("margins", rows=rows, done=task.done):
+        for found in _findings(engine, task, tasks, MarginFindings) if tasks else ():
             verification.add_margins(found)
-    verification.conclude_margins()
+    verification.conclude_margins(checks.margin_rows)
 
 
 def _findings(engine: Engine, task: Task, tasks: int, model: type[_Found]) -> Iterator[_Found]:
@@ -284,6 +291,8 @@ class MarginsTask:
     storage : Storage
         At the catalog's root.
     metadata : CatalogMetadata
+    before : CatalogMetadata or None
+        As for `MarginChecks`.
     leaves, tasks : int
     done : Counter
         Rows whose margins were made so far.
@@ -291,6 +300,7 @@ class MarginsTask:
 
     storage: Storage
     metadata: CatalogMetadata
+    before: CatalogMetadata | None
     leaves: int
     tasks: int
     done: Counter
@@ -298,11 +308,12 @@ class MarginsTask:
     @cached_property
     def checks(self) -> MarginChecks:
         """Made in the process where tasks run, and shared by its threads."""
-        return MarginChecks(self.storage, self.metadata)
+        return MarginChecks(self.storage, self.metadata, self.before)
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Check the leaves of a task; give what was found in each, as JSON."""
-        for leaf in range(task * self.leaves // self.tasks, (task + 1) * self.leaves // self.tasks):
+        first, last = (each * self.leaves // self.tasks for each in (task, task + 1))
+        for leaf in self.checks.leaves[first:last].tolist():
             yield _row(leaf, self.checks.check(leaf))
             self.done.add(self.checks.rows(leaf))
 

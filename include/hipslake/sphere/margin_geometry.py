@@ -213,16 +213,46 @@ def border_of(pixel: Pixel, arcsec: float) -> tuple[NDArray[np.int64], NDArray[n
     start, stop : int64[m]
         Order-29 pixels, [start, stop); ascending and disjoint.
     """
+    order, cells = _border_cells(pixel, arcsec)
+    return starts(order, cells), stops(order, cells)
+
+
+def borders_of(
+    order: NDArray[np.int64], npix: NDArray[np.int64], arcsec: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cells that hold all rows of some pixels within a distance of the border of theirs, and maybe others.
+
+    Parameters
+    ----------
+    order, npix : int64[n]
+        The pixels.
+    arcsec : float
+        The distance.
+
+    Returns
+    -------
+    order, npix : int64[m]
+        What is near these cells is near the border of one of the pixels, at most about a cell farther off.
+    """
+    orders, pixels = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for pixel in zip(order.tolist(), npix.tolist(), strict=True):
+        level, cells = _border_cells(Pixel(*pixel), arcsec)
+        orders.append(np.full(len(cells), level, np.int64))
+        pixels.append(cells)
+    return np.concatenate(orders), np.concatenate(pixels)
+
+
+def _border_cells(pixel: Pixel, arcsec: float) -> tuple[int, NDArray[np.int64]]:
+    """The order and the numbers of the cells along the border of a pixel; of a small one, the pixel."""
     order = min(_reach_order(arcsec), pixel.order + _BORDER_LEVELS, MAX_ORDER)
     if order <= pixel.order:
-        whole = pixel.interval
-        return np.array(whole[:1]), np.array(whole[1:])
+        return pixel.order, np.array([pixel.npix])
     number = np.int64(1) << 2 * (order - pixel.order)
     cells = np.arange(pixel.npix * number, (pixel.npix + 1) * number)
     start, stop = starts(order, cells), stops(order, cells)
     # The southern and the northern corner of a cell are the first and the last pixel in it.
     outermost = np.minimum(depth_in(pixel.order, start), depth_in(pixel.order, stop - 1)) == 0.0
-    return start[outermost], stop[outermost]
+    return order, cells[outermost]
 
 
 def surroundings(start: int, stop: int, arcsec: float) -> Intervals:

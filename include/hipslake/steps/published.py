@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import datetime
 
 from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.errors import VersionNotFoundError
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
 from hipslake.versions.intents import may_commit
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import head
+from hipslake.versions.pins import keep_for_reading
 
 
 def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int | None:
@@ -40,6 +43,20 @@ def is_newest_made_of(catalog: Storage, fingerprint: str) -> bool:
         return False
     where = f"{catalog.uri()}, version {newest}"
     return bool(head(log.read(newest), where).get("fingerprint") == fingerprint)
+
+
+def version_gone_on_from(held: ExitStack, catalog: Storage, version: int | None) -> CatalogMetadata | None:
+    """Return the version whose leaf files a run names again; None if it names none, or the version is gone.
+
+    As long as `held` is open, it is kept from vacuums. Publishing does that too.
+    """
+    if version is None:
+        return None
+    try:
+        keep_for_reading(held, catalog, version)
+        return CatalogMetadata.from_json(VersionLog(catalog).read(version))
+    except VersionNotFoundError:
+        return None
 
 
 def _ends_at(increment: Increment, end: datetime | None) -> bool:

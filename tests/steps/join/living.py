@@ -6,6 +6,7 @@ byte.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ import yaml
 from hipslake import Catalog
 from hipslake.api.publishing import published_join
 from hipslake.steps.join.request import CrossmatchReport, EquijoinReport, JoinReport
+from hipslake.steps.margin.request import MarginReport
 
 from tests.api.published_files import leaves
 from tests.steps import in_process
@@ -164,14 +166,27 @@ def assert_equal_outcomes(one: Catalog, other: Catalog) -> None:
     assert plain_rows(one).equals(plain_rows(other))
 
 
-def margin_sums(catalog: Catalog) -> list[list[str]]:
-    """The checksums of the files of each margin."""
-    return [margin.table(catalog.storage)["sha256"].to_pylist() for margin in catalog.metadata.margins]
+def margin_sums(catalog: Catalog) -> list[list[tuple[int, int, int, str]]]:
+    """The files of each margin along the curve: order, pixel, rows, and SHA-256 as it is on disk."""
+    found = []
+    for margin in catalog.metadata.margins:
+        files = margin.table(catalog.storage).to_pylist()
+        sums = [hashlib.sha256(catalog.storage.read(file["path"])).hexdigest() for file in files]
+        assert sums == [file["sha256"] for file in files]
+        of_files = [(file["order"], file["npix"], file["rows"]) for file in files]
+        found.append([(*of_file, digest) for of_file, digest in zip(of_files, sums, strict=True)])
+    return found
 
 
 def index_sums(catalog: Catalog) -> list[list[str]]:
     """The checksums of the files of each index."""
     return [[file.sha256 for file in index.files] for index in catalog.metadata.indices]
+
+
+def margin_report(warehouse: Path, name: str) -> MarginReport:
+    """What the last run of a join says of the margins that it made."""
+    runs = warehouse.glob(f"_runs/*__{name}/*/reports/margin.json")
+    return MarginReport.model_validate_json(max(runs, key=lambda path: path.stat().st_mtime_ns).read_text())
 
 
 def plain_rows(catalog: Catalog) -> pa.Table:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.steps.join.living import LivingSide, published_twice
+from tests.steps.join.living import LivingSide, margin_report, published_twice
 
 PLACES = {
     "pole": (0.0, -90.0),
@@ -23,6 +23,7 @@ SPEC: dict[str, Any] = {
     "right": {"catalog": "b"},
     "radius_arcsec": 200,
     "threshold": "15 rows",
+    "margin": {"arcsec": [150]},
 }
 
 
@@ -58,3 +59,4 @@ def test_a_match_goes_on(tmp_path: Path, place: str, how: dict[str, Any]) -> Non
         report = published_twice(tmp_path, SPEC | how)
         assert report.full_because is None
         assert report.rows_joined < report.rows_out
+        assert margin_report(tmp_path, "living").full_because is None

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
+from hipslake.catalog import kept_files
 from hipslake.catalog.view_tree import lies_in_own_write
 from hipslake.steps.join import compare_sides
 
@@ -97,5 +98,5 @@ def test_without_a_margin(sides: Any, tmp_path: Path) -> None:
 def test_where_files_would_be_written_by_another_arrow(
     sides: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare_sides, "_WRITER", "parquet-cpp-arrow version 99.0.0")
+    monkeypatch.setattr(kept_files, "WRITER", "parquet-cpp-arrow version 99.0.0")
     assert "99.0.0" in why(tmp_path)

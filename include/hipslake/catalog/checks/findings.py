@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from hipslake.catalog.metadata import Partition
+from hipslake.catalog.metadata import CatalogMetadata, Partition
 from hipslake.catalog.row_sets import RowDigest
 from hipslake.errors import HipslakeError, VerificationError
 from hipslake.specs.base import Frozen
@@ -198,10 +198,13 @@ class SeenFiles:
         Leaf files of groups and margins, by path.
     others : set of str
         Paths of other files: sidecars, files of indices.
+    margins_of : CatalogMetadata, optional
+        A version whose margins were held against its leaves: where leaves are the same, they are not again.
     """
 
     leaves: dict[str, SeenFile] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
+    margins_of: CatalogMetadata | None = None
 
 
 class MarginFindings(Frozen):

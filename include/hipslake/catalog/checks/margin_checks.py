@@ -2,6 +2,9 @@
 
 What the margins must hold of a leaf is worked out from the leaf anew, and compared with what their files hold
 of its stretch of the curve. So every leaf is read once, and every row of leaves and margins is looked at.
+
+Where a version before was checked, only the margins near leaves that came or went since are, and of leaves
+those near these.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
@@ -21,12 +25,12 @@ from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.partitions import total_of
+from hipslake.catalog.partitions import leaf_spans, total_of
 from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.margin_geometry import border_of, margin_pairs, rows_within, tiles_near
+from hipslake.sphere.margin_geometry import border_of, borders_of, margin_pairs, rows_within, tiles_near
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage.folder import Storage
 
@@ -44,9 +48,18 @@ class MarginChecks:
     storage : Storage
         At the catalog's root.
     metadata : CatalogMetadata
+    before : CatalogMetadata, optional
+        A version whose margins are right, of the same distances.
+
+    Attributes
+    ----------
+    leaves : int64[n]
+        The leaves to look at, by their places along the curve.
     """
 
-    def __init__(self, storage: Storage, metadata: CatalogMetadata) -> None:
+    def __init__(
+        self, storage: Storage, metadata: CatalogMetadata, before: CatalogMetadata | None = None
+    ) -> None:
         self._storage = storage
         self._margins = metadata.margins
         self._position = icrs_position(metadata)
@@ -57,10 +70,19 @@ class MarginChecks:
         self._files = [Standing.of(margin.table(storage)) for margin in metadata.margins]
         self._recent = RecentFiles(self._whole)
 
+        self._held = [np.ones(len(self._tiles), bool) for _ in self._margins]
+        self.leaves: NDArray[np.int64] = np.arange(len(self._standing.tree))
+        if before is not None:
+            self._hold_what_changed(before.groups[0].table(storage))
+
     @property
-    def leaves(self) -> int:
-        """Number of leaves to look at."""
-        return len(self._standing.tree)
+    def margin_rows(self) -> dict[str, int]:
+        """Rows of each margin in the files that are looked at, as the metadata has it."""
+        counts = {}
+        for margin, files, held in zip(self._margins, self._files, self._held, strict=True):
+            of_tile = self._tiles.find(leaf_spans(files.table)[0])
+            counts[margin.name] = int(files.table["rows"].to_numpy()[held[of_tile]].sum())
+        return counts
 
     def rows(self, leaf: int) -> int:
         """Rows of a leaf, as the metadata has it."""
@@ -114,7 +136,32 @@ class MarginChecks:
         """The tiles whose margin has rows of a leaf, or may have some."""
         order, npix = np.array([pixel.order]), np.array([pixel.npix])
         near = tiles_near(self._tiles, order, npix, self._margins[at].radius_arcsec).tolist()
-        return sorted({*near, *expected})
+        return [tile for tile in sorted({*near, *expected}) if self._held[at][tile]]
+
+    def _hold_what_changed(self, before: pa.Table) -> None:
+        """Look at nothing but the margins that leaves which came or went may have changed.
+
+        These are the tiles near to such leaves, and those that were none: what has rows in their margins are
+        leaves near to them.
+        """
+        now = self._standing.table
+        sides = [
+            table.filter(pc.invert(pc.is_in(table["path"], value_set=other["path"].combine_chunks())))
+            for table, other in ((before, now), (now, before))
+        ]
+        apart = pa.concat_tables(sides)
+        order, npix = (apart[name].to_numpy().astype(np.int64) for name in ("order", "npix"))
+        old = Standing.of(before).tree.tiling()
+        fresh = old.places_of(self._tiles.order, self._tiles.npix) < 0
+        near = np.zeros(len(self._tiles), bool)
+        for margin, held in zip(self._margins, self._held, strict=True):
+            arcsec = margin.radius_arcsec
+            held[:] = fresh
+            held[tiles_near(self._tiles, *borders_of(order, npix, arcsec), arcsec)] = True
+            edges = borders_of(self._tiles.order[held], self._tiles.npix[held], arcsec)
+            near[tiles_near(self._tiles, *edges, arcsec)] = True
+        tree = self._standing.tree
+        self.leaves = np.flatnonzero(near[self._tiles.find(tree.start)])
 
     def _found(self, at: int, tile: int, pixel: Pixel) -> tuple[str, pa.Table]:
         """The rows of a leaf in the margin of a tile, and the path of their file; "" if there is none."""

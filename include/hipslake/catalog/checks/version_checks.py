@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -290,12 +290,18 @@ class Verification:
         for name, rows in found.rows.items():
             self._margin_rows[name] += rows
 
-    def conclude_margins(self) -> None:
-        """Say which margins hold rows of no leaf, after `add_margins` was called for every leaf."""
-        for margin in self._metadata.margins:
-            strange = margin.rows - self._margin_rows[margin.name]
+    def conclude_margins(self, margin_rows: Mapping[str, int]) -> None:
+        """Say which margins hold rows of no leaf, after `add_margins` was called for every leaf.
+
+        Parameters
+        ----------
+        margin_rows : mapping of str to int
+            Of each margin, the rows of the files that were looked at.
+        """
+        for name, rows in margin_rows.items():
+            strange = rows - self._margin_rows[name]
             if strange:
-                message = f"margin {margin.name!r} holds {strange} rows that lie in no leaf"
+                message = f"margin {name!r} holds {strange} rows that lie in no leaf"
                 self._problems.append(Problem.of(ProblemKind.MARGIN, "", message))
 
     def report(self) -> VerificationReport:

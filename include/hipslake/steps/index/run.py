@@ -24,7 +24,7 @@ from hipslake.catalog.indexed_leaves import leaves_apart, listed_leaves
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.catalog.partitions import total_of
 from hipslake.engine.model import Engine
-from hipslake.errors import CatalogNotFoundError, VerificationError, VersionNotFoundError
+from hipslake.errors import CatalogNotFoundError, VerificationError
 from hipslake.joins.key_codes import plain_keys
 from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -40,6 +40,7 @@ from hipslake.steps.index.request import INDEX_ATTEMPTS, BuildIndexReport, Build
 from hipslake.steps.index.tasks import CANDIDATES, WRITTEN, CandidateTask, IndexTask, distinct
 from hipslake.steps.ingest.draft import draft_leaves
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
+from hipslake.steps.published import version_gone_on_from
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import from_ipc
@@ -47,9 +48,7 @@ from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads
 from hipslake.versions.heartbeat import Heartbeat
-from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import keep_for_reading
 from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
@@ -96,21 +95,10 @@ def _of_run(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
     folder.write(RunFolder.INDICES, BuiltIndices())  # of no earlier attempt
     draft = draft_leaves(folder)  # margins may be made at the same time
     with phases("index"), Heartbeat(catalog, frozen.write_id), ExitStack() as held:
-        base = _base_of_run(held, catalog, draft.base_version)
+        base = version_gone_on_from(held, catalog, draft.base_version)
         built = _built(request, catalog, draft, base, engine, frozen.write_id)
     folder.write(RunFolder.INDICES, BuiltIndices(indices=tuple(each.described for each in built)))
     return _report(draft, built, catalog, phases)
-
-
-def _base_of_run(held: ExitStack, catalog: Storage, version: int | None) -> CatalogMetadata | None:
-    """The version whose leaf files a run names again, if it does: publishing holds it from vacuums, too."""
-    if version is None:
-        return None
-    try:
-        keep_for_reading(held, catalog, version)
-        return CatalogMetadata.from_json(VersionLog(catalog).read(version))
-    except VersionNotFoundError:
-        return None
 
 
 def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-import pyarrow as pa
-
 from hipslake.catalog.changed_places import changed_places, has_columns_of
 from hipslake.catalog.hats.point_map import MAP_ORDER
 from hipslake.catalog.joining.join import CatalogJoin
-from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.kept_files import why_not_kept
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import (
@@ -26,14 +24,11 @@ from hipslake.steps.join.standing_outcome import StandingOutcome
 from hipslake.steps.join.state import only_group
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import in_threads
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import keep_for_reading
 
 MOST_CHANGED = 0.6
 """Of the rows of the outcome: where more may have changed, all are joined anew, which takes about as long."""
-
-_WRITER = f"parquet-cpp-arrow version {pa.cpp_version}"
 
 
 def standing_outcome(
@@ -62,10 +57,10 @@ def standing_outcome(
     try:
         keep_for_reading(held, catalog, last.version)
         metadata = CatalogMetadata.from_json(VersionLog(catalog).read(last.version))
-        if (lost := _lost_leaf(catalog, metadata)) is not None:
-            return f"{lost}, of version {metadata.version}, is missing or has another size than it had"
-        if (other := _other_leaves(catalog, metadata, frozen.spec, join)) is not None:
+        if (other := _other_leaves(metadata, frozen.spec, join)) is not None:
             return other
+        if (lost := why_not_kept(catalog, metadata.groups[0], f"version {metadata.version}")) is not None:
+            return lost
         for side in last.sides:
             keep_for_reading(held, Storage.at(side.uri), side.version)
         before, now = ([open_side(side) for side in sides] for sides in (last.sides, told.sides))
@@ -97,9 +92,7 @@ def _with_changes(standing: StandingOutcome, frozen: FrozenRun) -> StandingOutco
     return whole
 
 
-def _other_leaves(
-    catalog: Storage, metadata: CatalogMetadata, spec: CatalogSpec, join: CatalogJoin
-) -> str | None:
+def _other_leaves(metadata: CatalogMetadata, spec: CatalogSpec, join: CatalogJoin) -> str | None:
     """Why this run would write a leaf otherwise than that version has it, though its rows were the same."""
     which, name = f"version {metadata.version}", only_group(spec)
     schema = check_columns(spec, join.columns.schema)[name]
@@ -110,18 +103,4 @@ def _other_leaves(
         return f"the columns of {which} are not those of the outcome, or described in other words"
     if group.parquet != spec.parquet or group.threshold != spec.threshold_of(name):
         return f"{which} has another threshold, or files of another form"
-    files = group.table(catalog)
-    written_by = read_footer(catalog, files["path"][0].as_py(), files["bytes"][0].as_py()).created_by
-    if written_by != _WRITER:
-        return f"{which} was written by {written_by}, and files are written by {_WRITER} now"
     return None
-
-
-def _lost_leaf(catalog: Storage, metadata: CatalogMetadata) -> str | None:
-    """A leaf file of a version that does not lie there whole; None if all of them do."""
-    files = metadata.groups[0].table(catalog)
-    paths, sizes = files["path"].to_pylist(), files["bytes"].to_pylist()
-    folders = dict.fromkeys("/".join(path.split("/")[:2]) for path in paths)  # of each write, its group
-    lists = in_threads(catalog, lambda folder: catalog.list(folder, recursive=True), folders)
-    found = {entry.path: entry.size for entries in lists for entry in entries}
-    return next((path for path, size in zip(paths, sizes, strict=True) if found.get(path) != size), None)

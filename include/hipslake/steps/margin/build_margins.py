@@ -6,6 +6,8 @@ After an append, margins are merged with the rows that came, in the same job, be
 (`MarginUpdate`). What an append adds to the margin of a tile are its own rows near to it; what it divides
 has, in each part, the rows near to that part among those that were near to the whole or lay in it; what it
 joins has those that were near to any part. So no leaf is read but those that the append has written.
+
+Rows of a join have no numbers. There the places of leaves that came or went tell which rows are others.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from hipslake.catalog.metadata import GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, summed_by_leaf
 from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import radians_of, tiles_near
 from hipslake.sphere.pixel_tree import PixelTree
+from hipslake.sphere.pixels import Pixel
 from hipslake.steps.ingest.draft import FILES_SCHEMA
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
-from hipslake.steps.margin.tasks import ADDED, REMOVED, RESULT_SCHEMA, MarginTask
+from hipslake.steps.margin.tasks import ADDED, REMOVED, RESULT_SCHEMA, UNCLEAR, MarginTask
 from hipslake.storage.folder import Storage
 
 _TILE_BYTES = 64 << 10  # what is expected to come near a tile
@@ -102,6 +106,10 @@ def _all_of(tiles: PixelTree, leaf_bytes: NDArray[np.int64], arcsec: float) -> W
     return Wanted(np.arange(len(tiles)), size, np.zeros(len(tiles), bool))
 
 
+class UnclearMarginError(Exception):
+    """Why margins cannot be made of those that stand."""
+
+
 @dataclass(frozen=True)
 class MarginUpdate:
     """An append, as far as margins are concerned.
@@ -134,9 +142,16 @@ class MarginUpdate:
     came: PixelTree
     went: PixelTree
     anew: bool = False
+    changed: Intervals | None = None
 
     def run(self, engine: Engine) -> dict[float, MarginChange]:
-        """Make the margin files that differ; gives the change per distance."""
+        """Make the margin files that differ; gives the change per distance.
+
+        Raises
+        ------
+        UnclearMarginError
+            Of rows without numbers: in which order a margin has them cannot be told.
+        """
         before = PixelTree(*self.group.leaf_pixels()) if self.group else PixelTree([], [])
         old, new = before.tiling(), leaves_after(self.group, self.change).tiling()
         fresh = old.places_of(new.order, new.npix) < 0
@@ -159,9 +174,16 @@ class MarginUpdate:
             before=None if self.anew else around,
             standing=standing,
             cores=engine.cores,
+            changed=self.changed,
         )
         size = MEMORY_PER_BYTE * (pc.sum(self.change.came["bytes"]).as_py() or 0)
         files = run_tasks(engine, self.catalog, self.order, size=size)
+        if (unclear := files.filter(pc.equal(files["change"], UNCLEAR))).num_rows:
+            margin, pixel = (
+                unclear["margin"][0],
+                Pixel(unclear["order"][0].as_py(), unclear["npix"][0].as_py()),
+            )
+            raise UnclearMarginError(f"margin {margin} of {pixel}: rows at one place cannot be told apart")
         return {
             arcsec: _change(files.filter(pc.equal(files["margin"], name)), table, old, new, fresh, gone)
             for arcsec, name, table in zip(self.order.radii, self.order.names, standing, strict=True)

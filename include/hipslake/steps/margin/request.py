@@ -42,3 +42,6 @@ class MarginReport(CatalogReport):
 
     step: str = MarginRequest.step
     margin_rows: dict[str, int] = Field(default_factory=dict)  # margin -> rows in its files
+    files_kept: int = 0  # of earlier versions, named again
+    base_version: int | None = None  # whose margins the run went on from
+    full_because: str | None = None  # of a join: why margins were made whole, if they were

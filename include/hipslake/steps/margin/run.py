@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
+from typing import Any
 
 import pyarrow.compute as pc
 
 from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.partitions import PARTITION_SCHEMA, total_of
 from hipslake.catalog.placement import stored_position
 from hipslake.catalog.published_spec import published_spec
 from hipslake.catalog.schema import check_columns
@@ -25,8 +26,10 @@ from hipslake.specs.margin_spec import distances_text
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, WriteReport, WriteRequest
 from hipslake.steps.margin.build_margins import build_margins
+from hipslake.steps.margin.kept_margins import KeptMargins, kept_margins
 from hipslake.steps.margin.request import MARGIN_FILES, MARGINS, MarginReport, MarginRequest
 from hipslake.steps.margin.state import MarginOrder
+from hipslake.steps.published import version_gone_on_from
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
@@ -73,15 +76,27 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
     report = MarginReport(catalog_uri=catalog.uri(), rows_in=rows, rows_out=rows)
     if not order.radii:
         return report
-    with phases("margin"), Heartbeat(catalog, frozen.write_id):
-        schema = check_columns(spec, folder.schema())[order.group]
-        made = build_margins(engine, catalog, order, schema, leaves.cast(PARTITION_SCHEMA))
-    write_table(folder.storage, MARGIN_FILES, made)
-    rows_of = {
-        name: pc.sum(made.filter(pc.equal(made["margin"], name))["rows"]).as_py() or 0 for name in order.names
-    }
-    size = pc.sum(made["bytes"]).as_py() or 0
-    return report.model_copy(update={"margin_rows": rows_of, "files": made.num_rows, "bytes": size})
+    written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
+    schema, leaves = check_columns(spec, folder.schema())[order.group], leaves.cast(PARTITION_SCHEMA)
+    with phases("margin"), Heartbeat(catalog, frozen.write_id), ExitStack() as held:
+        base = version_gone_on_from(held, catalog, written.base_version)
+        made: KeptMargins | str | None = written.full_because
+        if base is not None:
+            made = kept_margins(catalog, base, order, schema, leaves, engine)
+        elif written.base_version is not None:
+            made = f"version {written.base_version} was vacuumed"
+        if isinstance(made, KeptMargins):
+            assert base is not None
+            files = made.files
+            told: dict[str, Any] = {"files_kept": made.kept, "base_version": base.version}
+        else:
+            if made is not None:
+                log.info("Margins are made whole: %s.", made)
+            files, told = build_margins(engine, catalog, order, schema, leaves), {"full_because": made}
+    write_table(folder.storage, MARGIN_FILES, files)
+    rows_of = {name: total_of(files.filter(pc.equal(files["margin"], name)), "rows") for name in order.names}
+    size = total_of(files, "bytes")
+    return report.model_copy(update={"margin_rows": rows_of, "files": files.num_rows, "bytes": size, **told})
 
 
 def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
@@ -250,6 +265,8 @@ def bytes_to_read(request: MarginRequest) -> int:
         return base.groups[0].bytes if base else 0
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
     primary = folder.run().spec.column_groups[0].name
+    if written.base_version is not None and written.own_bytes is not None:  # of others no leaf is opened
+        return written.own_bytes
     if primary in written.group_bytes:
         return written.group_bytes[primary]
     files = read_table(folder.storage, RunFolder.PARTITIONS)

@@ -26,6 +26,7 @@ from hipslake.planning.splits import assign_targets, bytes_per_task
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.margin_spec import margin_name
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES
 from hipslake.steps.row_lists import RowList
@@ -110,6 +111,8 @@ class MarginWork:
         Per distance, the margin files that stand in these.
     target, must : tuple of arrays
         Per distance and tile: the reduce task (int32, -1 where it is not wanted), and `Wanted.must`.
+    changed : Intervals or None
+        Of rows without numbers: all that lie here are those of these leaves, all others are as they were.
     """
 
     catalog: Storage
@@ -122,6 +125,7 @@ class MarginWork:
     standing: tuple[Standing, ...]
     target: tuple[NDArray[np.int32], ...]
     must: tuple[NDArray[np.bool_], ...]
+    changed: Intervals | None = None
 
     @cached_property
     def source(self) -> Storage:
@@ -163,12 +167,13 @@ def store_work(
     before: PixelTree | None,
     standing: list[pa.Table],
     cores: int,
+    changed: Intervals | None = None,
 ) -> None:
     """Store in the folder of the write what `load_work` loads.
 
     Parameters
     ----------
-    catalog, order, schema, tiles, before
+    catalog, order, schema, tiles, before, changed
         As the attributes of `MarginWork`.
     leaves : pyarrow.Table
         `PARTITION_SCHEMA`.
@@ -189,6 +194,8 @@ def store_work(
     write_table(folder, "tiles.parquet", _pixels(tiles))
     if before is not None:
         write_table(folder, "before.parquet", _pixels(before))
+    if changed is not None:
+        write_table(folder, "changed.parquet", pa.table({"start": changed.start, "stop": changed.stop}))
     parts, first = [], 0
     for margin, each in enumerate(wanted):
         most = bytes_per_task(each.size.sum(), order.task_bytes, cores)
@@ -239,7 +246,12 @@ def load_work(catalog: Storage, write_id: str, attempt: str) -> MarginWork:
         ),
         target,
         must,
+        _intervals(read_table(folder, "changed.parquet")) if folder.is_file("changed.parquet") else None,
     )
+
+
+def _intervals(table: pa.Table) -> Intervals:
+    return Intervals(table["start"].to_numpy(), table["stop"].to_numpy())
 
 
 def _pixels(tree: PixelTree) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,14 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import MarginPairs, border_of, margin_pairs, rows_within
-from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
+from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel
 from hipslake.steps.ingest.write_tasks import LeafWriter
-from hipslake.steps.margin.state import MarginOrder, MarginWork, load_work
+from hipslake.steps.margin.state import MarginWork, load_work
 from hipslake.steps.row_routing import to_targets
 from hipslake.storage.folder import Storage
 
 ADDED, REMOVED = "added", "removed"
+UNCLEAR = "unclear"  # which rows the margin of a pixel has cannot be told from what it was, and what came
 RESULT_SCHEMA = pa.schema([("margin", pa.string()), ("change", pa.string()), *PARTITION_SCHEMA])
 _TILE = "_tile"  # of a row on its way: the place of the tile that it is for
 _SENT_BYTES = 4 << 20  # rows are few: gathered up to here, a block is worth its envelope
@@ -91,7 +93,7 @@ class MarginTask:
         along = _order(sent, tile)
         tile, sent = tile[along], sent.drop_columns([_TILE])
         must = np.flatnonzero((work.target[margin] == target) & work.must[margin])
-        removed: list[dict[str, object]] = []
+        told: list[dict[str, object]] = []
         order = work.order
         with LeafWriter(
             work.catalog,
@@ -100,16 +102,17 @@ class MarginTask:
             order.names[margin],
             given_schema(work.schema),
             splits=False,
+            known=partial(_file_before, work, margin),
         ) as writer:
             for place in np.union1d(tile, must).tolist():
                 first, last = np.searchsorted(tile, [place, place + 1])
                 came = sent.take(pa.array(along[first:last]))
-                rows = came if work.before is None else _merged(work, margin, place, came, removed)
+                rows = came if work.before is None else _merged(work, margin, place, came, told)
                 if rows is not None:
                     writer.write(work.tiles[place], rows.combine_chunks().to_batches())
         name = order.names[margin]
         files = [{**file, "margin": name, "change": ADDED} for file in writer.files]
-        yield pa.RecordBatch.from_pylist(files + removed, schema=RESULT_SCHEMA)
+        yield pa.RecordBatch.from_pylist(files + told, schema=RESULT_SCHEMA)
 
 
 class _Gathered:
@@ -154,7 +157,7 @@ def _news(work: MarginWork, rows: BorderRows, pairs: MarginPairs) -> MarginPairs
 
     Also those of older rows in a tile that is divided now: its parts are each other's neighbours.
     """
-    if work.before is None:
+    if work.before is None or work.changed is not None:
         return pairs
     assert rows.row is not None  # increments can be told from each other
     row = rows.row[pairs.row]
@@ -180,16 +183,23 @@ def _order(rows: pa.Table, *first: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.lexsort(keys)
 
 
+def _file_before(work: MarginWork, margin: int, pixel: Pixel) -> dict[str, object] | None:
+    """The margin file of a pixel, where one stands that may come out the same."""
+    standing = work.standing[margin]
+    (at,) = standing.tree.places_of([pixel.order], [pixel.npix]).tolist()
+    return None if at < 0 or work.changed is None else standing.files(at).to_pylist()[0]
+
+
 def _merged(
-    work: MarginWork, margin: int, place: int, came: pa.Table, removed: list[dict[str, object]]
+    work: MarginWork, margin: int, place: int, came: pa.Table, told: list[dict[str, object]]
 ) -> pa.Table | None:
-    """The rows of a tile's margin after an append; None where it is what it was, or has none."""
+    """The rows of a tile's margin after a change; None where it is what it was, or has none."""
     standing = work.standing[margin]
     start, stop = int(work.tiles.start[place]), int(work.tiles.stop[place])
     first = int(np.searchsorted(standing.tree.stop, start, side="right"))
     last = int(np.searchsorted(standing.tree.start, stop, side="left"))
     changed = came.num_rows > 0
-    kept = [came]
+    stood = []
     for at in range(first, last):
         batches = [
             batch
@@ -197,13 +207,13 @@ def _merged(
             for batch in leaf_batches(work.catalog, file["path"], file["bytes"], work.schema, WHOLE_SKY)
         ]
         rows = pa.Table.from_batches(batches, work.schema)
-        stays = _staying(work.order, rows)
+        stays = _staying(work, rows)
         same = standing.tree[at] == work.tiles[place]
         if same:
             changed |= not stays.all()
             if not changed:
                 return None
-            removed += [
+            told += [
                 {**file, "margin": work.order.names[margin], "change": REMOVED}
                 for file in standing.files(at).to_pylist()
             ]
@@ -212,21 +222,52 @@ def _merged(
         else:
             h29 = rows[HEALPIX_COLUMN].to_numpy()
             stays &= (h29 < start) | (h29 >= stop)
-        kept.append(rows.filter(pa.array(stays)))
-    rows = pa.concat_tables(kept).combine_chunks()
+        stood.append(rows.filter(pa.array(stays)))
+    if work.changed is not None and len(stood) > 1:
+        together = _each_once(work, stood)
+        if together is None:
+            pixel = work.tiles[place]._asdict()
+            told.append({**pixel, "margin": work.order.names[margin], "change": UNCLEAR})
+            return None
+        stood = [together]
+    rows = pa.concat_tables([came, *stood]).combine_chunks()
     rows = rows.take(pa.array(_order(rows)))
-    if last - first > 1:  # a row near two tiles that are one now is in it once
+    if len(stood) > 1:  # a row near two tiles that are one now is in it once
         number = rows[ROW_COLUMN].to_numpy()
         rows = rows.filter(pa.array(np.append(True, number[1:] != number[:-1])[: len(number)]))
     return rows
 
 
-def _staying(order: MarginOrder, rows: pa.Table) -> NDArray[np.bool_]:
-    """Which rows of a margin are in the leaves after the append, bool[n]."""
+def _each_once(work: MarginWork, several: list[pa.Table]) -> pa.Table | None:
+    """Rows without numbers that were near some tiles which are one now, each once; None if it is not clear.
+
+    Rows at one place are near the same tiles. So if two margins have rows with one `_healpix_29`, and these
+    lie at the same places one after the other, they are the same rows. Else their order is not known.
+    """
+    together, *others = several
+    where = [HEALPIX_COLUMN, work.position.ra, work.position.dec]
+    for rows in others:
+        here, there = (table[HEALPIX_COLUMN].to_numpy() for table in (together, rows))
+        mine, theirs = np.isin(here, there), np.isin(there, here)
+        common = [
+            table.select(where).filter(pa.array(both)) for table, both in ((together, mine), (rows, theirs))
+        ]
+        if not common[0].equals(common[1]):
+            return None
+        together = pa.concat_tables([together, rows.filter(pa.array(~theirs))]).combine_chunks()
+        together = together.take(pa.array(_order(together)))
+    return together
+
+
+def _staying(work: MarginWork, rows: pa.Table) -> NDArray[np.bool_]:
+    """Which rows of a margin are in the leaves after the change, bool[n]."""
+    h29 = rows[HEALPIX_COLUMN].to_numpy()
+    if work.changed is not None:
+        return ~work.changed.hold(h29)
     row = rows[ROW_COLUMN].to_numpy()
-    if order.goes is not None:
-        return ~order.goes.hold(rows[HEALPIX_COLUMN].to_numpy(), row)
-    return ~np.isin(row >> ORDINAL_SHIFT, list(order.replaces))
+    if work.order.goes is not None:
+        return ~work.order.goes.hold(h29, row)
+    return ~np.isin(row >> ORDINAL_SHIFT, list(work.order.replaces))
 
 
 def _within(work: MarginWork, margin: int, place: int, rows: pa.Table) -> NDArray[np.bool_]:

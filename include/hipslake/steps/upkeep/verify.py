@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 from hipslake.catalog.checks.findings import (
     ExpectedTotals,
@@ -24,6 +24,8 @@ from hipslake.engine.model import Engine
 from hipslake.errors import CatalogFormatError, VerificationError, VersionNotFoundError
 from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
+from hipslake.steps.margin.request import MarginReport, MarginRequest
+from hipslake.steps.published import version_gone_on_from
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import TREE_POINTERS, WHERE_TO_LOOK, pointers_of
@@ -52,10 +54,11 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
             rows_rejected=counted.rows_rejected,
             rows_superseded=counted.rows_superseded,
         )
-        seen = _verified_before(request.folder, catalog, metadata)
-        found = verify_catalog(
-            catalog, metadata, engine, expected=expected, seen=seen, scratch=scratch, phases=phases
-        )
+        with ExitStack() as held:
+            seen = _verified_before(held, request.folder, catalog, metadata)
+            found = verify_catalog(
+                catalog, metadata, engine, expected=expected, seen=seen, scratch=scratch, phases=phases
+            )
     else:
         found = verify_published(
             catalog, metadata, engine, all_versions=request.all_versions, scratch=scratch, phases=phases
@@ -63,16 +66,21 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
     return conclude(request, metadata, found, phases)
 
 
-def _verified_before(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> SeenFiles | None:
-    """The leaf files of earlier writes that a run names again: they were verified when they came."""
+def _verified_before(
+    held: ExitStack, folder: RunFolder, catalog: Storage, metadata: CatalogMetadata
+) -> SeenFiles | None:
+    """The files of earlier writes that a run names again: they were verified when they came."""
     if folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).base_version is None:
         return None
     seen = SeenFiles()
-    for group in metadata.groups:
-        for file in group.table(catalog).to_pylist():
+    for each in metadata.with_files:
+        for file in each.table(catalog).to_pylist():
             if not file["path"].startswith(f"{metadata.write_id}/"):
                 known = SeenFile(file["rows"], file["bytes"], file["sha256"], digest=None, lost=False)
                 seen.leaves[file["path"]] = known
+    if metadata.margins:
+        made = folder.read(RunFolder.report_path(MarginRequest.step), MarginReport)
+        seen.margins_of = version_gone_on_from(held, catalog, made.base_version)
     return seen
 
 
