@@ -181,7 +181,7 @@ def until_it_answers(server: subprocess.Popen[bytes], url: str) -> None:
 def status(url: str) -> int | None:
     """What a server answers to somebody without a session; None if there is no server."""
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=30) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
