@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
+from hipslake.tables.iceberg.data_files import has_delete_files
 
+from tests.tables.compaction.compacting import compact
+from tests.tables.compaction.iceberg import request
 from tests.tables.row_deletes import RowDelta
 from tests.tables.sinking import Lake, utc
 from tests.tables.test_commit import Interrupted
@@ -107,3 +110,23 @@ def test_what_an_append_brought_is_not_told_from_what_others_deleted(lake: Lake)
     with pytest.raises(PlanError, match="has delete files"):
         night(1, 2, 4)
     assert ids(lake) == [2, 3, 50]
+
+
+def test_what_an_append_brought_is_not_told_after_a_compaction_has_merged_deletes(lake: Lake) -> None:
+    def night(*ids: int) -> None:
+        start = utc("2026-01-01T00:00:00")
+        lake.sink(lake.spec(), rows(*ids), start=start, end=start + dt.timedelta(days=1))
+
+    night(1, 2, 3)
+    at = places(lake)
+    delta = RowDelta(lake.table(lake.spec()))  # others change a row: the old one goes, another one comes
+    delta.positions([at[1]])
+    delta.data(rows(1, band="changed"))
+    delta.commit()
+    compact(request(lake))
+    assert not has_delete_files(lake.table(lake.spec()))
+    with pytest.raises(PlanError, match="has merged, so it cannot be told which of its rows are deleted"):
+        night(1, 2, 4)
+    assert ids(lake) == [1, 2, 3]
+    lake.sink(upsert(lake, name="up"), rows(1, 4))
+    assert ids(lake) == [1, 2, 3, 4]
