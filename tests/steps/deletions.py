@@ -50,6 +50,12 @@ class DeletingSurvey(UpsertSurvey):
         """Note that all rows with a magnitude between two are deleted."""
         self.note_deleted([key for key, each in self.state.items() if low < each.mag < high])
 
+    def note_reassigned_between(self, low: float, high: float, night: int) -> None:
+        """Note that all rows with a magnitude between two have another value of `night`."""
+        chosen = {each for each in self.state.values() if low < each.mag < high}
+        for number, its in self.nights.items():
+            self.nights[number] = [each._replace(night=night) if each in chosen else each for each in its]
+
 
 @dataclass
 class DeletingStars(Survey):

@@ -41,6 +41,8 @@ from hipslake.steps.join.request import (
 )
 from hipslake.steps.margin import request as margin_step
 from hipslake.steps.margin import run as margin_work
+from hipslake.steps.reassign import request as reassign_step
+from hipslake.steps.reassign import run as reassign_work
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import hats_view, verify
@@ -200,3 +202,9 @@ def delete(folder: RunFolder, **choice: object) -> delete_step.DeleteReport:
     """Delete rows of the newest version; `choice` are the fields of the request."""
     request = delete_step.DeleteRequest.model_validate({"run_uri": folder.uri} | choice)
     return perform(delete_work.run, request, delete_step.DeleteReport)
+
+
+def reassign(folder: RunFolder, **choice: object) -> reassign_step.ReassignReport:
+    """Give rows of the newest version to another object; `choice` are the fields of the request."""
+    request = reassign_step.ReassignRequest.model_validate({"run_uri": folder.uri} | choice)
+    return perform(reassign_work.run, request, reassign_step.ReassignReport)

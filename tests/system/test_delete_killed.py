@@ -1,8 +1,10 @@
-"""A delete, killed at every moment: its retry ends it, and nothing is deleted twice."""
+"""Deletes and reassignments, killed at every moment: a retry ends them, and nothing is done twice."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,11 @@ column_groups:
     threshold: 31 rows
 """
 MARGIN = "\nmargin: {arcsec: [3600]}"
+PARTS = 6  # that all moments are looked at in, as a test may not last for ever
 Surveys = DeletingStars | DeletingSurvey
-CUTS = {"append": (17.0, 19.5), "upsert": (-0.4, 0.7)}
-"""Between which magnitudes rows are deleted, by mode."""
+CUTS = {"append": (17.0, 19.5), "upsert": (-0.4, 0.7), "reassign": (-0.4, 0.7)}
+"""Between which magnitudes rows are deleted, by mode; or, in mode upsert, given to another night."""
+OTHER_NIGHT = 77
 
 
 def delete_and_show(folder: RunFolder, cut: tuple[float, float]) -> None:
@@ -40,9 +44,29 @@ def delete_and_show(folder: RunFolder, cut: tuple[float, float]) -> None:
     in_process.show(folder)
 
 
+def reassign_and_show(folder: RunFolder, cut: tuple[float, float], to: int = OTHER_NIGHT) -> None:
+    """Every step of a resolved run that gives the rows between two magnitudes to another night."""
+    chosen = f"mag > {cut[0]} and mag < {cut[1]}"
+    in_process.reassign(folder, filters=chosen, to=to, column="night", force=True)
+    in_process.show(folder)
+
+
+def task_of(kind: str) -> Callable[[RunFolder], None]:
+    """What a run of a kind does."""
+    return partial(reassign_and_show if kind == "reassign" else delete_and_show, cut=CUTS[kind])
+
+
+def note(survey: Surveys, kind: str) -> None:
+    """Note that a run of a kind has done it."""
+    if isinstance(survey, DeletingSurvey) and kind == "reassign":
+        survey.note_reassigned_between(*CUTS[kind], OTHER_NIGHT)
+    else:
+        survey.note_deleted_between(*CUTS[kind])
+
+
 def survey_of(mode: str, place: Path, more: str) -> Surveys:
     """A catalog of three nights."""
-    if mode == "upsert":
+    if mode != "append":
         survey = DeletingSurvey(place, threshold="25 rows", more=more + MARGIN)
         for number in range(3):
             survey.upsert(number, records(number))
@@ -62,17 +86,24 @@ def bring_night(survey: Surveys) -> None:
         survey.append(5)
 
 
+@dataclass(frozen=True)
 class Stage(NightStage[Surveys, list[tuple[Any, ...]]]):
-    """A catalog of three nights, and a run that deletes rows of all of them."""
+    """A catalog of three nights, and a run that deletes or reassigns rows of all of them.
 
-    @property
-    def cut(self) -> tuple[float, float]:
-        """Between which magnitudes the run deletes rows."""
-        return CUTS["upsert" if isinstance(self.survey, DeletingSurvey) else "append"]
+    Attributes
+    ----------
+    kind : str
+        Of the run.
+    earlier : DeletingStars or DeletingSurvey
+        The survey as it was before the run.
+    """
+
+    kind: str
+    earlier: Surveys
 
     def retry(self) -> None:
         """Run the run again, to its end."""
-        delete_and_show(self.folder, self.cut)
+        task_of(self.kind)(self.folder)
 
     def seen(self) -> int:
         """Which version readers see, by the library and by plain pyarrow."""
@@ -96,15 +127,13 @@ class Stage(NightStage[Surveys, list[tuple[Any, ...]]]):
         assert orphans(self.survey.root) == set()
 
     def assert_night_may_come_before_the_retry(self, moment: int) -> None:
-        """A delete killed before its commit takes rows of the night too; one that has committed, none."""
-        survey = copy.deepcopy(self.survey)
-        if moment <= self.commit:
-            survey.gone.clear()
+        """Killed before its commit, it takes rows of the night too; where it has committed, none."""
+        survey = copy.deepcopy(self.earlier if moment <= self.commit else self.survey)
         bring_night(survey)
         survey.assert_holds_the_state()
         self.retry()
         if moment <= self.commit:
-            survey.note_deleted_between(*self.cut)
+            note(survey, self.kind)
         survey.assert_holds_the_state()
         assert survey.catalog.versions() == [1, 2, 3, 4, 5]
 
@@ -117,27 +146,29 @@ class Stage(NightStage[Surveys, list[tuple[Any, ...]]]):
     params=[
         ("append", f"append: add_file{STARS_IN_TWO}"),
         ("upsert", "append: rewrite"),
+        ("reassign", "append: rewrite"),
         pytest.param(("append", "append: rewrite"), marks=pytest.mark.slow),
         pytest.param(("upsert", f"append: add_file{TWO_GROUPS}"), marks=pytest.mark.slow),
+        pytest.param(("reassign", f"append: add_file{TWO_GROUPS}"), marks=pytest.mark.slow),
     ],
-    ids=["append, two groups", "upsert", "append", "upsert, two groups"],
+    ids=["append, two groups", "upsert", "reassign", "append", "upsert, two groups", "reassign, two groups"],
 )
 def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Stage:
     mode, more = request.param
     place = tmp_path_factory.mktemp("delete")
     survey = survey_of(mode, place, more)
     in_process.show(survey.begin())
-    before, folder = survey.rows, survey.begin()
-    made = changes_of_run(survey, folder, partial(delete_and_show, cut=CUTS[mode]))
-    survey.note_deleted_between(*CUTS[mode])
-    assert 10 < len(survey.rows) < len(before) - 10
-    return Stage(survey, folder, before, survey.rows, made)
+    before, folder, earlier = survey.rows, survey.begin(), copy.deepcopy(survey)
+    made = changes_of_run(survey, folder, task_of(mode))
+    note(survey, mode)
+    assert 10 < len({*before} & {*survey.rows}) < len(before) - 10
+    return Stage(survey, folder, before, survey.rows, made, mode, earlier)
 
 
 @pytest.fixture(scope="module")
 def moments(stage: Stage) -> Stage:
     """The stage with a copy of every moment."""
-    return stage.with_moments(partial(delete_and_show, cut=stage.cut))
+    return stage.with_moments(task_of(stage.kind))
 
 
 @pytest.mark.slow
@@ -149,8 +180,11 @@ def test_readers_see_one_version_or_the_other_at_every_moment(moments: Stage) ->
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("dead_at_once")
-def test_whenever_it_is_killed_its_retry_ends_it_and_a_vacuum_takes_what_it_left(moments: Stage) -> None:
-    for moment in range(len(moments.changes)):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_whenever_it_is_killed_its_retry_ends_it_and_a_vacuum_takes_what_it_left(
+    moments: Stage, part: int
+) -> None:
+    for moment in range(part, len(moments.changes), PARTS):
         moments.set(moment)
         moments.assert_retry_ends_it()
 
@@ -164,9 +198,10 @@ def test_a_night_may_come_before_the_retry(moments: Stage) -> None:
         moments.assert_night_may_come_before_the_retry(moment)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("dead_at_once")
 def test_a_process_that_is_killed_leaves_what_its_retry_can_end(stage: Stage) -> None:
-    task = partial(delete_and_show, cut=stage.cut)
+    task = task_of(stage.kind)
     for moment in (stage.commit // 2, stage.commit, stage.commit + 1):
         stage.set(0)
         killed_before(moment, str(stage.warehouse), task, stage.folder)

@@ -1,4 +1,4 @@
-"""Deletes whose processes are killed while they write to a store, one after the other."""
+"""Deletes and reassignments whose processes are killed while they write to a store, one after the other."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 from tests.steps.deletions import DeletingStoreStars, DeletingStoreSurvey
 from tests.stores.proxy import Proxy
 from tests.system.hunting import COMMIT, Hunter, assert_nothing_is_left_over, killed
-from tests.system.test_delete_killed import delete_and_show
+from tests.system.test_delete_killed import delete_and_show, reassign_and_show
 from tests.system.test_upsert_killed import KEYS, records
 
 MORE = "append: add_file\nmargin: {arcsec: [3600]}"
-MAG = {"append": 3, "upsert": 4}
+MAG = {"append": 3, "upsert": 4, "reassign": 4}
 """Which column of a row is its magnitude."""
-GONE = 4  # rows of each delete
+CHOSEN = 4  # rows of each delete or reassignment
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.usefixtures("dead_at_once")
 @pytest.mark.parametrize("kills", [2, pytest.param(40, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("mode", ["append", "upsert", "reassign"])
 def test_whenever_they_are_killed_their_retries_end_in_what_was_asked_for(
     tmp_path: Path, bucket: str, s3_proxy: Proxy, mode: str, kills: int
 ) -> None:
@@ -40,19 +40,24 @@ def test_whenever_they_are_killed_their_retries_end_in_what_was_asked_for(
         else:
             survey.night(number, rows=100)
 
-    def delete(number: int, hunter: Hunter) -> bool:
+    def change(number: int, hunter: Hunter) -> bool:
         magnitudes = sorted(row[MAG[mode]] for row in survey.rows)
-        at = 5 * number % (len(magnitudes) - GONE - 1)
-        cut = (magnitudes[at], magnitudes[at + GONE + 1])
-        was_killed = killed(s3_proxy, hunter, delete_and_show, survey.begin(), cut)
-        survey.note_deleted_between(*cut)
-        assert len(survey.rows) == len(magnitudes) - GONE
+        at = 5 * number % (len(magnitudes) - CHOSEN - 1)
+        cut = (magnitudes[at], magnitudes[at + CHOSEN + 1])
+        before, to = {*survey.rows}, 100 + number
+        if isinstance(survey, DeletingStoreSurvey) and mode == "reassign":
+            was_killed = killed(s3_proxy, hunter, reassign_and_show, survey.begin(), cut, to)
+            survey.note_reassigned_between(*cut, to)
+        else:
+            was_killed = killed(s3_proxy, hunter, delete_and_show, survey.begin(), cut)
+            survey.note_deleted_between(*cut)
+        assert len(before - {*survey.rows}) == CHOSEN
         survey.assert_holds_the_state()
         return was_killed
 
     night(0)
     counting = Hunter(math.inf)
-    assert not delete(0, counting)
+    assert not change(0, counting)
     found, versions = [], 2
     for kill in range(kills):
         if kill % 8 == 0:  # so that there are rows again
@@ -60,7 +65,7 @@ def test_whenever_they_are_killed_their_retries_end_in_what_was_asked_for(
             versions += 1
         at = 1 + counting.writes * (2 * kill + 1) // (2 * kills)
         hunter = Hunter(at, commit=kill == kills - 1 or kill % 4 == 3)
-        if delete(kill + 1, hunter):
+        if change(kill + 1, hunter):
             found.append(hunter.killed)
     assert len(found) == kills
     assert any(COMMIT.search(request) for request in found)
