@@ -120,6 +120,7 @@ class Stage(NightStage[Surveys, list[tuple[Any, ...]]]):
         """Run the run again, and look at the outcome, also when what it left has gone."""
         self.retry()
         assert self.seen() == 4
+        assert not list(self.warehouse.rglob("rows.parquet")), "a copy of changed rows stays"
         self.survey.assert_holds_the_state()
         for step in (self.survey.begin, self._vacuum):  # the next run sweeps what is dead
             step()

@@ -173,6 +173,13 @@ def committed_reassignment(outer: FrozenRun) -> tuple[CatalogMetadata, ReassignO
     return None
 
 
+def forget_changed_rows(outer: FrozenRun) -> None:
+    """Delete the changed rows that attempts of a run have left which were killed."""
+    storage = Storage.at(outer.run_uri)
+    for entry in storage.list(f"{REASSIGNMENTS}/{outer.write_id}"):
+        storage.delete_tree(f"{entry.path}/{_ROWS}")
+
+
 def _reassignable(base: CatalogMetadata) -> CatalogSpec:
     """The spec of a version whose rows can be given to other objects.
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from hipslake.steps.keys_file import keys_of
-from hipslake.steps.reassign.reassigning import committed_reassignment, reassign_rows
+from hipslake.steps.reassign.reassigning import (
+    committed_reassignment,
+    forget_changed_rows,
+    reassign_rows,
+)
 from hipslake.steps.reassign.request import ReassignReport, ReassignRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.rows_to_correct import REASSIGNMENT, RowsToCorrect
@@ -42,6 +46,7 @@ def run(request: ReassignRequest) -> ReassignReport:
                 force=request.force,
                 tries=request.merges,
             )
+    forget_changed_rows(frozen)
     committed, outcome = done
     with phases("pointers"):
         point_at_newest(catalog)
