@@ -84,6 +84,7 @@ def bring_night(survey: Surveys) -> None:
     else:
         survey.land(5, night_rows(5, rows=50))
         survey.append(5)
+    in_process.show(survey.begin())  # which mends what names the newest version
 
 
 @dataclass(frozen=True)
