@@ -138,9 +138,9 @@ def day_of(number: int) -> str:
 @pytest.mark.parametrize(
     ("where", "mode"),
     [
-        ("s3", "upsert"),
+        ("local", "upsert"),
+        pytest.param("s3", "upsert", marks=pytest.mark.slow),
         pytest.param("s3", "append", marks=pytest.mark.slow),
-        pytest.param("local", "upsert", marks=pytest.mark.slow),
         pytest.param("local", "append", marks=pytest.mark.slow),
     ],
 )

@@ -16,7 +16,7 @@ from tests.system.test_upsert_killed import records, upsert_and_show
 
 
 @pytest.mark.usefixtures("dead_at_once")
-@pytest.mark.parametrize("kills", [2, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(60, marks=pytest.mark.slow)])
 def test_whenever_they_are_killed_their_retries_end_in_what_their_records_say(
     tmp_path: Path, bucket: str, s3_proxy: Proxy, kills: int
 ) -> None:
