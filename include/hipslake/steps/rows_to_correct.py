@@ -29,6 +29,8 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
 from hipslake.storage.folder import Storage
 
+_ROUNDING = 1e-6  # of a row: 0.29 of 100 rows are 28.999999999999996
+
 
 class Purpose(NamedTuple):
     """What rows are chosen for, in words, and how many may be chosen at most."""
@@ -36,6 +38,18 @@ class Purpose(NamedTuple):
     name: str
     done: str
     most: int
+
+    def limit(self, rows: int, max_fraction: float, *, force: bool) -> int:
+        """How many of some rows may be chosen: a part of them; by `force` any number up to `most`.
+
+        Raises
+        ------
+        SpecError
+            `max_fraction` is no part.
+        """
+        if not 0 <= max_fraction <= 1:
+            raise SpecError(f"max_fraction: {max_fraction} is no part of the rows; give a number from 0 to 1")
+        return self.most if force else min(self.most - 1, int(max_fraction * rows + _ROUNDING))
 
 
 DELETE = Purpose("delete", "deleted", 64 << 20)

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.committing import commit_where_it_fits, newest_version
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.published_spec import published_spec
 from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Engine
@@ -34,7 +33,7 @@ from hipslake.library_version import __version__
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.delete.deletion_job import DeletedRows, DeletionJob
 from hipslake.steps.delete.request import MAX_FRACTION, DeleteOutcome
-from hipslake.steps.rows_to_correct import DELETE, FoundRows, RowsToCorrect
+from hipslake.steps.rows_to_correct import FoundRows, RowsToCorrect
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.ordinals import claim_ordinal
@@ -43,11 +42,7 @@ from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 
-_GOES = "goes.arrow"
-_WENT_ORDER = 12  # of the pixels that say about where rows go
 _TASK_BYTES = 128 << 20
-_ROUNDING = 1e-6  # of a row: 0.29 of 100 rows are 28.999999999999996
-_NO_FILES = PARTITION_SCHEMA.empty_table()
 
 
 def delete_rows(
@@ -101,8 +96,6 @@ def delete_rows(
         Others kept committing.
     """
     choice.check()
-    if not 0 <= max_fraction <= 1:
-        raise SpecError(f"max_fraction: {max_fraction} is no part of the rows; give a number from 0 to 1")
     ordinal: int | None = None
     for attempt in range(tries):
         if attempt:
@@ -115,8 +108,7 @@ def delete_rows(
             with writing(catalog) as write:
                 began(write.id)
                 write.pin.hold(base.version)
-                some = int(max_fraction * base.total_rows + _ROUNDING)
-                most = DELETE.most if force else min(DELETE.most - 1, some)
+                most = choice.purpose.limit(base.total_rows, max_fraction, force=force)
                 found = choice.find(catalog, base, most)
                 if found.rows.num_rows:
                     if ordinal is None or ordinal <= base.last_ordinal:

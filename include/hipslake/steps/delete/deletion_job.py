@@ -47,8 +47,6 @@ from hipslake.storage.folder import Storage
 
 _GOES = "goes.arrow"
 _WENT_ORDER = 12  # of the pixels that say about where rows go
-_TASK_BYTES = 128 << 20
-_ROUNDING = 1e-6  # of a row: 0.29 of 100 rows are 28.999999999999996
 _NO_FILES = PARTITION_SCHEMA.empty_table()
 
 

@@ -43,7 +43,6 @@ log = logging.getLogger(__name__)
 
 _ROWS = "rows"
 """The folder of the changed rows, in that of the run that upserts them."""
-_ROUNDING = 1e-6  # of a row: 0.29 of 100 rows are 28.999999999999996
 _GROUP_ROWS = 1 << 17
 
 
@@ -97,8 +96,6 @@ def reassign_rows(
         Others kept committing.
     """
     catalog = Storage.at(outer.catalog_uri)
-    if not 0 <= max_fraction <= 1:
-        raise SpecError(f"max_fraction: {max_fraction} is no part of the rows; give a number from 0 to 1")
     for attempt in range(tries):
         if attempt:
             wait_for_others(attempt)
@@ -110,9 +107,7 @@ def reassign_rows(
             objects = NewObjects.of(base, object_column(base, spec, column), choice.keys, to)
             chosen = choice if to is not None else replace(choice, keys=objects.given)
             chosen.check()
-            most = choice.purpose.most
-            if not force:
-                most = min(most - 1, int(max_fraction * base.total_rows + _ROUNDING))
+            most = choice.purpose.limit(base.total_rows, max_fraction, force=force)
             found = chosen.find(catalog, base, most)
             changed = changed_rows(catalog, base, found, objects)
         told = {"missing_keys": found.missing_keys, "unchanged": changed.unchanged}
