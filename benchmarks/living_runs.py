@@ -56,6 +56,8 @@ JOINS: dict[str, dict[str, Any]] = {
 WEIGHED = ("seconds", "bytes read", "bytes written")
 INDEX = "index"
 """The step that follows the stars, not a catalog: the index of their keys."""
+INDEXED = {INDEX: "stars", "index of objects": "objects"}
+"""The catalogs that have an index of their keys, by the name of the step that builds it."""
 VIEW = "view"
 _MARKS = "steps"
 
@@ -73,7 +75,7 @@ def land(place: Path, catalog: str, night: int, unit: int, rows: pa.Table) -> No
 
 
 def run(place: Path, what: str, *, night: int = 0, full: bool = False, trace: bool = False) -> dict[str, Any]:
-    """Publish a night of a catalog, or a join, in a process of its own.
+    """Publish a night of a catalog, a join or an index, in a process of its own.
 
     Returns
     -------
@@ -202,11 +204,11 @@ def _join(place: Path, name: str, full: bool, scale: _Scale) -> dict[str, Any]:
     return {name: report[name] for name in ("leaves_written", "leaves_kept", "full_because")}
 
 
-def _index(place: Path, full: bool, scale: _Scale) -> dict[str, Any]:
+def _index(place: Path, catalog: str, full: bool, scale: _Scale) -> dict[str, Any]:
     from hipslake.api.step_runner import StepRunner
 
-    with StepRunner(place, "catalog_index", "stars", spark=False, told=scale.told) as runner:
-        runner.resolve("resolve:published", catalog="stars")
+    with StepRunner(place, "catalog_index", catalog, spark=False, told=scale.told) as runner:
+        runner.resolve("resolve:published", catalog=catalog)
         report = runner.perform("index", published=True, full=full)
         runner.outcome(report.version)
     return {"files_kept": report.files_kept, "full_because": report.full_because}
@@ -230,8 +232,8 @@ def _main() -> None:
     scale = _Scale(given.place)
     if given.what in CATALOGS:
         report = _ingest(given.place, given.what, given.night, scale)
-    elif given.what == INDEX:
-        report = _index(given.place, given.full, scale)
+    elif given.what in INDEXED:
+        report = _index(given.place, INDEXED[given.what], given.full, scale)
     else:
         report = _join(given.place, given.what, given.full, scale)
     print(json.dumps({"total": scale.total(), "steps": scale.steps, "report": report}))

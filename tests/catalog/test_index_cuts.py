@@ -59,6 +59,14 @@ def test_a_change_moves_no_cut_beyond_its_reach(seed: int, at: int, comes: bool)
     ].tolist()
 
 
+@pytest.mark.parametrize("factor", [1, 4, -1])
+def test_entries_whose_value_is_their_pixel_have_hashes_of_their_own(factor: int) -> None:
+    h29 = np.unique(np.random.default_rng(1).integers(0, 12 << 58, 100_000))
+    hashes = entry_hashes(pa.array(h29 * factor), h29)
+    assert len(np.unique(hashes)) == len(hashes)
+    assert len(h29) / 100 < np.sum(CutRule(1000).candidates(hashes)) < len(h29) / 10
+
+
 def test_a_hash_follows_from_the_value_and_its_pixel() -> None:
     h29 = np.arange(5, dtype=np.int64)
     from_int = entry_hashes(pa.array([1, 2, 3, 4, 5], pa.int64()), h29)

@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 
 from hipslake.joins.key_codes import key_codes, mixed_bits
 
+CUTS = 2
+"""The number of this rule. By 1 all entries whose value is their `_healpix_29` had one hash, and one file."""
+
 _REACH = 16
 _WORD = 1 << 64
 
@@ -77,7 +80,8 @@ def entry_hashes(keys: pa.Array, h29: NDArray[np.int64]) -> NDArray[np.uint64]:
         Of `plain_keys`, without nulls.
     h29 : int64[n]
     """
-    return mixed_bits(key_codes(keys) ^ mixed_bits(h29))
+    # A sum, and one of the two is mixed: values may well be the pixels themselves.
+    return mixed_bits(key_codes(keys) + h29.view(np.uint64))
 
 
 def ranks_of(hashes: NDArray[np.uint64]) -> NDArray[np.uint32]:

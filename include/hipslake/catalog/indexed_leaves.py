@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.changed_places import holds_all_increments
 from hipslake.catalog.index import leaves_digest
+from hipslake.catalog.index_cuts import CUTS
 from hipslake.catalog.layouts import index_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, IndexedLeaves
 from hipslake.catalog.partitions import leaf_spans, read_partition_sidecars, write_partition_sidecars
@@ -60,6 +61,7 @@ def listed_leaves(
     return IndexedLeaves(
         group=group.name,
         file_entries=file_entries,
+        cuts=CUTS,
         values=values,
         all_rows=holds_all_increments(metadata),
         digest=files_digest(group),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import healpy
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.catalog import indexed_leaves
 from hipslake.catalog.indexed_leaves import unknown_places
+from hipslake.steps.index import index_files
 
 from tests.examples import examples
 from tests.steps.index.following import (
+    FILE_ROWS,
     INDEXED,
     TWO_GROUPS,
     assert_as_if_built_whole,
@@ -138,6 +142,37 @@ def test_a_night_of_near_ids_rewrites_few_files(tmp_path: Path) -> None:
     assert len(written) <= 3
     assert len(made.files) - len(written) >= files - 2
     assert report.files_kept >= len(made.files) - len(written)
+    assert_as_if_built_whole(survey.catalog)
+
+
+def test_ids_that_are_their_pixels_are_cut_as_others_are(tmp_path: Path) -> None:
+    survey = a_survey(tmp_path, "hipscat", "", "rewrite")
+    for number, rows in ((0, 4000), (1, 24)):
+        night = rows_of_night(number, rows)
+        pixels = healpy.ang2pix(1 << 29, night["ra"], night["dec"], nest=True, lonlat=True)
+        bring(survey, number, night.set_column(0, "id", pa.array(pixels)).slice(6 * number))
+        index(survey)
+    made = survey.catalog.metadata.index_of("id").files
+    assert len(made) > 40
+    assert max(file.rows for file in made) < 4 * FILE_ROWS
+    assert sum(file.path.startswith(survey.catalog.metadata.write_id) for file in made) < len(made) / 2
+    survey.catalog.verify().raise_if_failed()
+    assert_as_if_built_whole(survey.catalog)
+
+
+def test_an_index_that_was_cut_in_another_way_is_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(indexed_leaves, "CUTS", 1)
+        older.setattr(index_files, "entry_hashes", lambda keys, h29: np.full(len(h29), 1 << 63, np.uint64))
+        survey = an_indexed_survey(tmp_path, "hats", 900)
+    survey.catalog.verify().raise_if_failed()
+    assert_finds(survey.catalog)
+    bring(survey, 1, rows_of_night(1, 9))
+    assert_finds(survey.catalog)
+    report = index(survey)
+    assert "cut in another way" in report.full_because["id"]
     assert_as_if_built_whole(survey.catalog)
 
 

@@ -20,7 +20,7 @@ from hipslake.catalog.checks.sidecar_checks import partition_sidecar_problems
 from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
-from hipslake.catalog.index_cuts import CutRule, entry_hashes, ranks_as_text, ranks_of
+from hipslake.catalog.index_cuts import CUTS, CutRule, entry_hashes, ranks_as_text, ranks_of
 from hipslake.catalog.indexed_leaves import knows_all_rows, leaves_apart
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.catalog.partitions import PartitionSidecar, pixels_in
@@ -199,7 +199,7 @@ def _disorder(
 
 def _miscut(index: Index, file: IndexFile, table: pa.Table) -> Iterator[str]:
     """What is wrong with what metadata.json says of the entries at which files may begin."""
-    if index.built_of is None:
+    if index.built_of is None or index.built_of.cuts != CUTS:
         return
     along = table.sort_by([(index.column, "ascending"), (HEALPIX_COLUMN, "ascending")])
     h29 = along[HEALPIX_COLUMN].to_numpy()

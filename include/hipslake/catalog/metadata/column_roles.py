@@ -90,6 +90,7 @@ class IndexedLeaves(Frozen):
 
     group: str = Field(description="the column group whose leaf files they are")
     file_entries: int = Field(ge=1, description="entries of a file of the index, about, as it was asked for")
+    cuts: int = Field(default=1, ge=1, description="which rule says where its files begin")
     values: int = Field(ge=0, description="rows with a value")
     all_rows: bool = Field(description="whether they had all rows of the increments that the index covers")
     digest: str = Field(description="of the files, to compare those of two versions")

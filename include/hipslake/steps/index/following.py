@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.index import leaves_digest
-from hipslake.catalog.index_cuts import ranks_in_text
+from hipslake.catalog.index_cuts import CUTS, ranks_in_text
 from hipslake.catalog.indexed_leaves import leaves_apart
 from hipslake.catalog.metadata import Index, IndexedLeaves, IndexFile
 from hipslake.catalog.partitions import leaf_spans, pixels_in, total_of
@@ -88,6 +88,8 @@ def _fitting(order: IndexOrder, base: Index | None) -> IndexedLeaves:
     built_of = base.built_of
     if built_of is None:
         raise CannotFollowError("the index was made by an older library, whose files were cut by counts")
+    if built_of.cuts != CUTS:
+        raise CannotFollowError("the index was made by an older library, whose files were cut in another way")
     if order.metadata.adopted is not None:
         raise CannotFollowError("the leaves are those of others, who may change them")
     if built_of.file_entries != order.file_entries:
