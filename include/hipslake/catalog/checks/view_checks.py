@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
+from hipslake.catalog.hats.joined_footers import FOOTERS, PARTS
 from hipslake.catalog.hats.partition_statistics import STATISTICS_FILE
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import told_to_hats
@@ -34,7 +35,6 @@ from hipslake.storage.small_files import in_threads, text_of
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import CURRENT, head, is_signed, version_path
 
-_FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
 _OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")
 _OF_GROUPS = ("point_map.fits", "skymap.fits", "data_thumbnail.parquet")
 _COVERAGE = ("moc.fits", "moc.json")  # trees of older libraries have none
@@ -67,11 +67,12 @@ def hats_problems(
     write = metadata.write_id
     names = _OF_ALL if is_margin else _OF_ALL + _OF_GROUPS
     needed = [HATS.view_file(write, group.name, name) for name in names]
-    footers = HATS.view_file(write, group.name, _FOOTERS)
+    footers = HATS.view_file(write, group.name, FOOTERS)  # there may be none
     if not is_margin and group.name != metadata.groups[0].name:
         needed.append(extension_path(write, group.name))
     listing = HATS.view_file(write, group.name, CHECKSUMS)
-    others = [] if is_margin else [HATS.view_file(write, group.name, name) for name in _further(metadata)]
+    further = [PARTS] if is_margin else [PARTS, *_further(metadata)]
+    others = [HATS.view_file(write, group.name, name) for name in further]
     files = _read(storage, [*needed, *others, footers, listing])
     if needed[0] not in files and (listing not in files or _is_not_shown_yet(storage, metadata)):
         return  # never built, or not to its end: nobody is led there
@@ -83,8 +84,8 @@ def hats_problems(
         "data_thumbnail.parquet": _parquet,
         "point_map.fits": lambda data: _map(data, group.rows),
         "skymap.fits": lambda data: _map(data, group.rows),
-        _FOOTERS: lambda data: _footers(data, partitions),
-        **dict.fromkeys(_further(metadata), _no_problem),
+        FOOTERS: lambda data: _footers(data, partitions),
+        **dict.fromkeys(further, _no_problem),
     }
     placed = {HATS.view_file(write, group.name, name): check for name, check in checks.items()}
     yield from _problems(files, needed, listing, placed, expected=_has_lists(storage, metadata))
@@ -106,13 +107,13 @@ def hats_index_problems(storage: Storage, index: Index) -> Iterator[Problem]:
     if not index.others:
         return
     listing = next((path for path in index.others if path.endswith(f"/{CHECKSUMS}")), None)
-    root = index.others[0].removesuffix("/dataset/_metadata")
+    root = index.others[0].removesuffix(f"/{FOOTERS}")
     needed = [path for path in index.others if path != listing]
     checks: dict[str, Check] = {
         "hats.properties": lambda data: _properties(data, index.rows),
         "properties": lambda data: _properties(data, index.rows),
         "dataset/_common_metadata": _parquet,
-        _FOOTERS: lambda data: _entries(data, index.rows),
+        FOOTERS: lambda data: _entries(data, index.rows),
     }
     files = _read(storage, index.others)
     placed = {f"{root}/{name}": check for name, check in checks.items()}

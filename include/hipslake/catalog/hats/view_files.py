@@ -9,7 +9,9 @@ own terms (an extension).
 from __future__ import annotations
 
 import logging
+import posixpath
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,14 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.checksums import CHECKSUMS, checksum_list, checksum_of
 from hipslake.catalog.hats.first_rows import THUMBNAIL, known_first_rows
+from hipslake.catalog.hats.joined_footers import (
+    FOOTERS,
+    PARTS,
+    FooterJoin,
+    FooterPart,
+    known_parts,
+    parts_file,
+)
 from hipslake.catalog.hats.partition_statistics import (
     MOST_CHUNKS,
     STATISTICS_FILE,
@@ -33,8 +43,8 @@ from hipslake.catalog.hats.properties import (
     told_to_hats,
 )
 from hipslake.catalog.layouts import HATS, index_root
-from hipslake.catalog.leaf import encode_leaf, footer_votable, read_first_row, read_footer, write_options
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
+from hipslake.catalog.leaf import encode_leaf, read_first_row, read_footer, write_options
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, IndexFile, Margin
 from hipslake.errors import VerificationError
 from hipslake.exports.moc_encoding import moc_fits, moc_json
 from hipslake.sources.conforming import conform
@@ -47,7 +57,6 @@ log = logging.getLogger(__name__)
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
 _MARKER = "hats.properties"
-_FOOTERS = "dataset/_metadata"
 
 
 def write_hats_group(
@@ -100,12 +109,13 @@ def write_hats_group(
     covered = point_map.covered, point_map.order
     files |= {"moc.fits": moc_fits(*covered), "moc.json": moc_json(*covered)}
     known = {} if older is None else known_first_rows(storage, older, group, schema)
-    footers, first_rows = _read_leaves(storage, schema, partitions, THUMBNAIL_ROWS, known)
+    parts = {} if older is None else _known_parts(storage, older, group, schema)
+    footers, first_rows = _read_leaves(storage, schema, partitions, parts, THUMBNAIL_ROWS, known)
     if told_to_hats(metadata).per_partition_statistics:
         files |= _statistics(storage, schema, partitions)
     files |= {THUMBNAIL: _thumbnail(described, schema, first_rows)}
     properties = group_properties(metadata, described, point_map)
-    files |= _dataset_files(schema, partitions, footers, properties)
+    files |= _dataset_files(FooterJoin(schema), partitions, footers, properties)
     beside = {}
     if described != metadata.groups[0]:
         beside[extension_path(write, group)] = extension_properties(metadata, described)
@@ -113,45 +123,59 @@ def write_hats_group(
 
 
 def write_hats_index(
-    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str
+    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str, *, older: Index | None = None
 ) -> tuple[str, ...]:
-    """Write the HATS files of an index beside it; return their paths, relative to the catalog's root."""
-    placed = hats_index_files(storage, metadata, index, write_id)
+    """Write the HATS files of an index beside it; return their paths, relative to the catalog's root.
+
+    Files that an older index has too are not opened; the outcome is the same.
+    """
+    placed = hats_index_files(storage, metadata, index, write_id, older)
     for path, data in placed.items():
         storage.write(path, data)
     return tuple(placed)
 
 
 def hats_index_files(
-    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str
+    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str, older: Index | None = None
 ) -> dict[str, bytes]:
     """The HATS files of an index, by path, with the list of their checksums last."""
     root = index_root(write_id, index.column)
     dataset = f"{root}/dataset/"
-    footers = in_threads(storage, lambda file: read_footer(storage, file.path), index.files)
     schema = pq.read_schema(storage.arrow_path(index.files[0].path), filesystem=storage.arrow_filesystem())
-    together = _empty_footer(schema)
-    for file, footer in zip(index.files, footers, strict=True):
-        footer.set_file_path(file.path.removeprefix(dataset))
-        together.append_row_groups(footer)
+    join = FooterJoin(schema)
+    known = {}
+    if older is not None and older.others:
+        beside = partial(posixpath.join, index_root(older.others[0].partition("/")[0], older.column))
+        known = known_parts(storage, beside, join)
+
+    def part_of(file: IndexFile) -> FooterPart:
+        part = known.get(file.sha256)
+        return part or join.part(read_footer(storage, file.path), file.path.removeprefix(dataset))
+
+    parts = list(in_threads(storage, part_of, index.files))
     properties = index_properties(metadata, index)
     files = {
-        "dataset/_metadata": _footer_file(together),
-        "dataset/_common_metadata": _common_metadata(schema),
+        FOOTERS: join.joined(parts),
+        PARTS: parts_file(dict(zip([file.sha256 for file in index.files], parts, strict=True))),
+        "dataset/_common_metadata": join.empty,
         "properties": properties,
         _MARKER: properties,
     }
     placed = {f"{root}/{name}": data for name, data in files.items()}
+    if index.others:  # as it was written by whatever library
+        placed = {path: data for path, data in placed.items() if path in index.others}
     placed[f"{root}/{CHECKSUMS}"] = _list_of(placed)
     return placed
 
 
-def write_hats_margin(storage: Storage, metadata: CatalogMetadata, margin: Margin) -> None:
+def write_hats_margin(
+    storage: Storage, metadata: CatalogMetadata, margin: Margin, *, older: CatalogMetadata | None = None
+) -> None:
     """Write the HATS files of a margin into its folder in the version's write; a margin has no sky map.
 
     Parameters
     ----------
-    storage, metadata
+    storage, metadata, older
         As for `write_hats_group`.
     margin : Margin
 
@@ -162,8 +186,9 @@ def write_hats_margin(storage: Storage, metadata: CatalogMetadata, margin: Margi
     """
     partitions, schema = margin.table(storage), metadata.schema_of(margin.group)
     properties = margin_properties(metadata, margin)
-    footers, _ = _read_leaves(storage, schema, partitions)
-    files = _dataset_files(schema, partitions, footers, properties)
+    parts = {} if older is None else _known_parts(storage, older, margin.name, schema)
+    footers, _ = _read_leaves(storage, schema, partitions, parts)
+    files = _dataset_files(FooterJoin(schema), partitions, footers, properties)
     _write_files(storage, metadata.write_id, margin.name, files)
 
 
@@ -172,14 +197,24 @@ def hats_markers(metadata: CatalogMetadata) -> list[str]:
     return [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
 
 
+def _known_parts(
+    storage: Storage, older: CatalogMetadata, name: str, schema: pa.Schema
+) -> dict[str, FooterPart]:
+    """The parts of the joined footer of a group or margin of a version, by the paths of leaf files."""
+    return known_parts(storage, partial(HATS.view_file, older.write_id, name), FooterJoin(schema))
+
+
 def _dataset_files(
-    schema: pa.Schema, partitions: pa.Table, footers: bytes | None, properties: bytes
+    join: FooterJoin, partitions: pa.Table, footers: dict[str, FooterPart] | None, properties: bytes
 ) -> dict[str, bytes]:
     """The files that every HATS catalog has, by their names in the catalog's folder."""
+    joined = {}
+    if footers is not None:
+        joined = {FOOTERS: join.joined(tuple(footers.values())), PARTS: parts_file(footers)}
     return {
-        **({_FOOTERS: footers} if footers is not None else {}),
+        **joined,
         "partition_info.csv": _partition_info(partitions),
-        "dataset/_common_metadata": _common_metadata(schema),
+        "dataset/_common_metadata": join.empty,
         "properties": properties,
         _MARKER: properties,
     }
@@ -223,23 +258,6 @@ def _partition_info(partitions: pa.Table) -> bytes:
     return ("Norder,Npix\n" + "".join(f"{order},{npix}\n" for order, npix in pixels)).encode()
 
 
-def _empty_footer(schema: pa.Schema) -> pq.FileMetaData:
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, version="2.6") as writer:
-        writer.add_key_value_metadata(footer_votable(schema).entries())
-    return pq.read_metadata(pa.BufferReader(sink.getvalue()))
-
-
-def _common_metadata(schema: pa.Schema) -> bytes:
-    return _footer_file(_empty_footer(schema))
-
-
-def _footer_file(footer: pq.FileMetaData) -> bytes:
-    sink = pa.BufferOutputStream()
-    footer.write_metadata_file(sink)
-    return bytes(sink.getvalue().to_pybytes())
-
-
 def _statistics(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> dict[str, bytes]:
     """The statistics of all leaf files, breadth-first, unless there are too many."""
     ordered = partitions.take(pa.array(_breadth_first(partitions)))
@@ -268,60 +286,65 @@ def _read_leaves(
     storage: Storage,
     schema: pa.Schema,
     partitions: pa.Table,
+    known: Mapping[str, FooterPart],
     sampled: int = 0,
-    known: Mapping[str, pa.RecordBatch] | None = None,
-) -> tuple[bytes | None, list[pa.RecordBatch]]:
-    """Open each leaf once, for the content of `dataset/_metadata` and for the rows of the thumbnail.
+    known_rows: Mapping[str, pa.RecordBatch] | None = None,
+) -> tuple[dict[str, FooterPart] | None, list[pa.RecordBatch]]:
+    """Open leaves once, for the content of `dataset/_metadata` and for the rows of the thumbnail.
 
     Parameters
     ----------
     storage, schema, partitions
         Of a group or margin, in the order of the curve.
+    known : mapping of str to FooterPart
+        By the paths of leaf files, which need not be read.
     sampled : int
         The number of leaves whose first row is wanted.
-    known : mapping of str to pyarrow.RecordBatch, optional
-        First rows by the paths of leaf files, which need not be read.
+    known_rows : mapping of str to pyarrow.RecordBatch, optional
+        First rows, likewise.
 
     Returns
     -------
-    footers : bytes or None
-        Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`. None if it
-        would be larger than `MAX_FOOTER_BYTES`, or if a file lacks a column that was added later, as one
-        footer has one schema.
+    footers : dict of str to FooterPart, or None
+        Every leaf's row groups, breadth-first, with paths relative to `dataset/`. None if together they would
+        be larger than `MAX_FOOTER_BYTES`, or if a file lacks a column that was added later, as one footer has
+        one schema.
     first_rows : list of pyarrow.RecordBatch
         Of leaves spread evenly along the curve.
     """
     paths, counts = partitions["path"].to_pylist(), partitions["rows"].to_pylist()
     size = _joined_bytes(read_footer(storage, paths[0])) * len(paths) if paths else 0
-    together = _empty_footer(schema) if size <= MAX_FOOTER_BYTES else None
+    join = FooterJoin(schema)
+    footers: dict[str, FooterPart] | None = {} if size <= MAX_FOOTER_BYTES else None
     chosen = set(np.linspace(0, len(paths) - 1, min(sampled, len(paths))).round().astype(int).tolist())
 
-    def look(place: int) -> tuple[int, pq.FileMetaData, pa.RecordBatch | None]:
-        row = (known or {}).get(paths[place]) if place in chosen else None
-        if place not in chosen or row is not None:
-            return place, read_footer(storage, paths[place]), row
-        footer, row = read_first_row(storage, paths[place])
-        return place, footer, conform(row, schema, storage.uri(paths[place]))
+    def look(place: int) -> tuple[int, FooterPart | None, pa.RecordBatch | None]:
+        """The part of a leaf, unless it has other columns; and its first row, if that is wanted."""
+        path, row, footer = paths[place], None, None
+        if place in chosen and (row := (known_rows or {}).get(path)) is None:
+            footer, row = read_first_row(storage, path)
+            row = conform(row, schema, storage.uri(path))
+        part = known.get(path)
+        if part is None or part.rows != counts[place]:
+            footer = footer or read_footer(storage, path)
+            if footer.num_rows != counts[place]:
+                raise VerificationError(
+                    f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says "
+                    f"{counts[place]}; restore the file or ingest again"
+                )
+            part = join.part(footer, HATS.path_in_dataset(path)) if join.takes(footer) else None
+        return place, part, row
 
     # Asked while the leaves are read: once there is no footer to make, only sampled leaves are opened.
-    wanted = (at for at in _breadth_first(partitions).tolist() if together is not None or at in chosen)
+    wanted = (at for at in _breadth_first(partitions).tolist() if footers is not None or at in chosen)
     first_rows = {}
-    for place, footer, first_row in in_threads(storage, look, wanted):
+    for place, part, first_row in in_threads(storage, look, wanted):
         if first_row is not None:
             first_rows[place] = first_row
-        if together is None:
-            continue
-        if footer.num_rows != counts[place]:
-            raise VerificationError(
-                f"{storage.uri(paths[place])}: holds {footer.num_rows} rows where metadata.json says "
-                f"{counts[place]}; restore the file or ingest again"
-            )
-        if footer.schema.equals(together.schema):
-            footer.set_file_path(HATS.path_in_dataset(paths[place]))
-            together.append_row_groups(footer)
-        else:
-            together = None
-    footers = _footer_file(together) if together is not None else None
+        if part is None:
+            footers = None
+        elif footers is not None:
+            footers[paths[place]] = part
     return footers, [first_rows[place] for place in sorted(first_rows)]
 
 

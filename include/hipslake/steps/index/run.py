@@ -221,7 +221,8 @@ def build_index(
         followed = _whole(order, engine)
     kept = [file for file in followed.files if not file.path.startswith(f"{order.write_id}/")]
     files = tuple(in_threads(order.storage, order.placed, followed.files))
-    return BuiltIndex(_described(order, FollowedFiles(files, followed.values)), len(kept), full_because)
+    described = _described(order, FollowedFiles(files, followed.values), base)
+    return BuiltIndex(described, len(kept), full_because)
 
 
 def _whole(order: IndexOrder, engine: Engine) -> FollowedFiles:
@@ -253,7 +254,7 @@ def _begins(order: IndexOrder, found: list[bytes]) -> pa.Table:
     return candidates.filter(pa.array(order.rule.begins(ranks_of(hashes))))
 
 
-def _described(order: IndexOrder, made: FollowedFiles) -> Index:
+def _described(order: IndexOrder, made: FollowedFiles, base: Index | None) -> Index:
     metadata, column = order.metadata, order.column
     if made.values > metadata.total_rows:
         raise VerificationError(
@@ -279,9 +280,8 @@ def _described(order: IndexOrder, made: FollowedFiles) -> Index:
     log.info("Indexed %d rows by %s: %d entries, %d files.", made.values, column, index.rows, len(made.files))
     if metadata.layout is not Layout.HATS or not _lies_in(order.root, made.files):
         return index
-    return index.model_copy(
-        update={"others": write_hats_index(order.storage, metadata, index, order.write_id)}
-    )
+    others = write_hats_index(order.storage, metadata, index, order.write_id, older=base)
+    return index.model_copy(update={"others": others})
 
 
 def _lies_in(root: str, files: tuple[IndexFile, ...]) -> bool:

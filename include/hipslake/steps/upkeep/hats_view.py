@@ -154,7 +154,7 @@ def write_hats_files(
     for group in metadata.groups:
         write_hats_group(catalog, metadata, group.name, point_map, older=older)
     for margin in metadata.margins:
-        write_hats_margin(catalog, metadata, margin)
+        write_hats_margin(catalog, metadata, margin, older=older)
 
 
 def _elsewhere(metadata: CatalogMetadata, table: pa.Table) -> list[tuple[str, str]]:
