@@ -1,8 +1,9 @@
-"""Which files a compaction rewrites, and into how many.
+"""Which files a compaction rewrites, in which groups, and into how many.
 
-Bin-packing brings small files together. Clustering puts the rows of a group of files in order along a curve.
-What was clustered before by the same columns is left alone, once its group has reached its size: a table that
-grows is not rewritten as a whole each night.
+Bin-packing brings small files together and cuts large ones. Clustering, along a curve or by a sort order, puts
+the rows of a group of files in order. What was clustered before in the same way is left alone, once its group
+has reached its size, or as long as little is new beside it: a table that grows is not rewritten as a whole
+each night. Files of older partition specs are rewritten into partitions of the present one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+
+SMALL, LARGE = 0.75, 1.8
+"""Files below and above so many times the target size are rewritten, if nothing else is said."""
+
+SORTED = "sort"
+"""In the place of a curve: rows are in a sort order, whose fields stand in the place of columns."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,8 @@ class TableFile:
         If it was clustered.
     deletes : int
         How many delete files take rows out of it; `rows` counts those too.
+    outdated : bool
+        It is of a partition that the table no longer makes.
     """
 
     path: str
@@ -52,11 +61,12 @@ class TableFile:
     partition: str = ""
     mark: ClusterMark | None = None
     deletes: int = 0
+    outdated: bool = False
 
 
 @dataclass(frozen=True)
 class RewriteGroup:
-    """Files of one partition that are rewritten together.
+    """Files that are rewritten together: of one partition, or of partitions that the table no longer makes.
 
     Attributes
     ----------
@@ -64,11 +74,14 @@ class RewriteGroup:
     files : tuple of TableFile
     num_files : int
         How many take their place.
+    outdated : bool
+        The rows go to the partitions that the table makes now; then `num_files` is the least that there are.
     """
 
     partition: str
     files: tuple[TableFile, ...]
     num_files: int
+    outdated: bool = False
 
     @property
     def rows(self) -> int:
@@ -81,38 +94,53 @@ class RewriteGroup:
         return sum(file.bytes for file in self.files)
 
 
-def plan_bin_packing(
-    files: Iterable[TableFile], *, target_bytes: int, min_bytes: int, most_deletes: int | None = None
-) -> list[RewriteGroup]:
-    """Pack small files into bins, each of which becomes one file.
+@dataclass(frozen=True)
+class FileSizing:
+    """How large files should be, and which are to be rewritten for their size.
 
-    Parameters
+    Attributes
     ----------
-    files : iterable of TableFile
-    target_bytes : int
-        The most that a bin holds.
-    min_bytes : int
-        Files of this many bytes and more are left alone.
-    most_deletes : int, optional
-        Files with this many delete files and more are rewritten, whatever their size, also alone.
-
-    Returns
-    -------
-    list of RewriteGroup
-        Files are taken smallest first, and the next bin is begun where one does not fit (next-fit); bins with
-        a single file are dropped, unless it is to be rewritten for its deletes.
+    target : int
+        Bytes of a file that is written, about.
+    small : int
+        Files of fewer bytes are brought together with others.
+    large : int
+        Files of more bytes are cut.
     """
-    found = []
-    some = (file for file in files if file.bytes < min_bytes or needs_merging(file, most_deletes))
-    for partition, members in _by_partition(some):
-        small = sorted(members, key=lambda file: (file.bytes, file.path))
-        bins = _next_fit(small, target_bytes)
-        found += [
-            RewriteGroup(partition, tuple(files), 1)
-            for files in bins
-            if len(files) > 1 or needs_merging(files[0], most_deletes)
-        ]
-    return found
+
+    target: int
+    small: int
+    large: int
+
+    @classmethod
+    def of(cls, target: int, small: int | None = None, large: int | None = None) -> FileSizing:
+        """The sizing for a target; by default files below 0.75 and above 1.8 times the target are rewritten.
+
+        Examples
+        --------
+        >>> FileSizing.of(100)
+        FileSizing(target=100, small=75, large=180)
+        """
+        least = max(1, int(target * SMALL)) if small is None else small
+        return cls(target, least, max(target, int(target * LARGE)) if large is None else large)
+
+    def num_files(self, size: int) -> int:
+        """Into how many files so many bytes go: of about the target size, none small and none large.
+
+        Where one of the two has to be, none is large.
+
+        Examples
+        --------
+        >>> [FileSizing.of(100).num_files(size) for size in (0, 60, 140, 160, 240, 260, 1000)]
+        [1, 1, 1, 2, 2, 3, 10]
+        """
+        most, least = size // self.small, -(-size // self.large)
+        nearest = (2 * size + self.target) // (2 * self.target)
+        return max(1, least, min(nearest, most))
+
+    def fits(self, file: TableFile) -> bool:
+        """Whether a file need not be rewritten for its size; one row cannot be cut."""
+        return self.small <= file.bytes and (file.bytes <= self.large or file.rows <= 1)
 
 
 def needs_merging(file: TableFile, most_deletes: int | None) -> bool:
@@ -120,13 +148,52 @@ def needs_merging(file: TableFile, most_deletes: int | None) -> bool:
     return most_deletes is not None and file.deletes >= most_deletes
 
 
+def plan_bin_packing(
+    files: Iterable[TableFile],
+    *,
+    sizing: FileSizing,
+    group_bytes: int,
+    full: bool = False,
+    most_deletes: int | None = None,
+) -> list[RewriteGroup]:
+    """Group files that are too small, too large, or have too many delete files.
+
+    Parameters
+    ----------
+    files : iterable of TableFile
+    sizing : FileSizing
+    group_bytes : int
+        No more is rewritten together, unless a single file is larger.
+    full : bool
+        Rewrite everything.
+    most_deletes : int, optional
+        Files with this many delete files and more are rewritten, whatever their size, also alone.
+
+    Returns
+    -------
+    list of RewriteGroup
+        Files are taken smallest first. Nothing where no fewer files would come of it, unless one is large or
+        has too many delete files.
+    """
+    found = []
+    for partition, members in _by_partition(files):
+        some = [file for file in members if full or not sizing.fits(file) or needs_merging(file, most_deletes)]
+        for part in _next_fit(sorted(some, key=lambda file: (file.bytes, file.path)), group_bytes):
+            group = RewriteGroup(partition, tuple(part), sizing.num_files(sum(file.bytes for file in part)))
+            wanted = any(needs_merging(file, most_deletes) or is_large(file, sizing) for file in part)
+            if full or wanted or group.num_files < len(part):
+                found.append(group)
+    return found
+
+
 def plan_clustering(
     files: Iterable[TableFile],
     *,
     curve: str,
     columns: Sequence[str],
-    target_bytes: int,
+    sizing: FileSizing,
     group_bytes: int,
+    most_bytes: int | None = None,
     full: bool = False,
     most_deletes: int | None = None,
 ) -> list[RewriteGroup]:
@@ -137,11 +204,13 @@ def plan_clustering(
     files : iterable of TableFile
     curve : str
     columns : sequence of str
-    target_bytes : int
-        Size of the files that come of it.
+    sizing : FileSizing
+        Of the files that come of it.
     group_bytes : int
-        A group of files that were clustered together by these columns is left alone from this size on. No
-        more than about one and a half times as much is clustered together.
+        A group of files that were clustered together by these columns is left alone from this size on. A
+        group takes files until it has this size.
+    most_bytes : int, optional
+        No more is rewritten together, unless a single file is larger.
     full : bool
         Rewrite everything.
     most_deletes : int, optional
@@ -150,44 +219,149 @@ def plan_clustering(
     Returns
     -------
     list of RewriteGroup
-        Nothing for a partition in which all files were clustered together already, and need not be rewritten.
+        What is not clustered is, together with groups that have not reached their size and are no larger than
+        all that is smaller than they are (or than one file). So a byte is rewritten a few times, as groups
+        double, and not each time that something is added.
     """
     found = []
+    by = tuple(columns)
     for partition, members in _by_partition(files):
-        files_there = list(members)
-        candidates = files_there if full else _not_finished(files_there, curve, tuple(columns), group_bytes)
-        merging = [file for file in files_there if needs_merging(file, most_deletes)]
-        candidates = list(dict.fromkeys([*candidates, *merging]))
-        groups = {file.mark.group for file in candidates if file.mark is not None}
-        together = len(groups) == 1 and all(is_clustered(file, curve, tuple(columns)) for file in candidates)
-        if not candidates or (together and not full and not merging):
-            continue
-        in_order = sorted(candidates, key=lambda file: file.path)
-        for part in _next_fit(in_order, group_bytes + group_bytes // 2):
-            size = sum(file.bytes for file in part)
-            found.append(RewriteGroup(partition, tuple(part), max(1, -(-size // target_bytes))))
+        if full:
+            piles = [sorted(members, key=lambda file: file.path)]
+        else:
+            piles = _piles(members, curve, by, sizing, group_bytes, most_deletes)
+        for pile in piles:
+            for part in _filled(pile, group_bytes, most_bytes):
+                size = sum(file.bytes for file in part)
+                found.append(RewriteGroup(partition, tuple(part), sizing.num_files(size)))
     return found
 
 
-def _not_finished(
-    files: Iterable[TableFile], curve: str, columns: tuple[str, ...], group_bytes: int
-) -> list[TableFile]:
-    files = list(files)
-    sizes: dict[str, int] = {}
-    for file in files:
-        if file.mark is not None and is_clustered(file, curve, columns):
-            sizes[file.mark.group] = sizes.get(file.mark.group, 0) + file.bytes
-    finished = {group for group, size in sizes.items() if size >= group_bytes}
+def plan_repartitioning(
+    files: Iterable[TableFile], *, sizing: FileSizing, group_bytes: int
+) -> list[RewriteGroup]:
+    """Group files of older partition specs, whose rows go to the partitions of the present one.
+
+    Parameters
+    ----------
+    files : iterable of TableFile
+        All of them `outdated`.
+    sizing : FileSizing
+    group_bytes : int
+        No more is rewritten together, unless a single file is larger.
+    """
+    in_order = sorted(files, key=lambda file: (file.partition, file.path))
     return [
-        file
-        for file in files
-        if file.mark is None or file.mark.group not in finished or not is_clustered(file, curve, columns)
+        RewriteGroup("", tuple(part), sizing.num_files(sum(file.bytes for file in part)), outdated=True)
+        for part in _next_fit(in_order, group_bytes)
     ]
+
+
+def within_bound(groups: Sequence[RewriteGroup], most_bytes: int | None) -> list[RewriteGroup]:
+    """The groups that are rewritten now, if no more than so many bytes are to be.
+
+    Groups with many files for their bytes come first; and of those that are left, each that still fits.
+
+    Parameters
+    ----------
+    groups : sequence of RewriteGroup
+    most_bytes : int, optional
+        None: all groups.
+
+    Returns
+    -------
+    list of RewriteGroup
+        In the order of `groups`.
+    """
+    if most_bytes is None:
+        return list(groups)
+    chosen, left = set(), most_bytes
+    for at in sorted(range(len(groups)), key=lambda at: (groups[at].bytes / len(groups[at].files), at)):
+        if groups[at].bytes <= left:
+            chosen.add(at)
+            left -= groups[at].bytes
+    return [group for at, group in enumerate(groups) if at in chosen]
+
+
+def commit_parts(groups: Sequence[RewriteGroup], most: int) -> list[list[RewriteGroup]]:
+    """Groups in at most so many parts of about equal numbers of bytes, in their order; none is empty."""
+    total = sum(group.bytes for group in groups)
+    parts: dict[int, list[RewriteGroup]] = {}
+    before = 0
+    for group in groups:
+        parts.setdefault(min(most - 1, before * most // max(total, 1)), []).append(group)
+        before += group.bytes
+    return list(parts.values())
 
 
 def is_clustered(file: TableFile, curve: str, columns: tuple[str, ...]) -> bool:
     """Whether a file was clustered along a curve by some columns."""
     return file.mark is not None and (file.mark.curve, file.mark.columns) == (curve, columns)
+
+
+def is_large(file: TableFile, sizing: FileSizing) -> bool:
+    """Whether a file is so large that it is to be cut."""
+    return file.bytes > sizing.large and not sizing.fits(file)
+
+
+def _piles(
+    files: Iterable[TableFile],
+    curve: str,
+    columns: tuple[str, ...],
+    sizing: FileSizing,
+    group_bytes: int,
+    most_deletes: int | None,
+) -> list[list[TableFile]]:
+    """What is rewritten together, before it is cut into groups; nothing of what stays as it is."""
+    new: list[TableFile] = []
+    by_group: dict[str, list[TableFile]] = {}
+    for file in files:
+        if file.mark is None or not is_clustered(file, curve, columns):
+            new.append(file)
+        else:
+            by_group.setdefault(file.mark.group, []).append(file)
+    unfinished: list[list[TableFile]] = []
+    for members in by_group.values():
+        merging = [file for file in members if needs_merging(file, most_deletes)]
+        stay = [file for file in members if not needs_merging(file, most_deletes)]
+        new += merging
+        if stay and sum(file.bytes for file in stay) < group_bytes:
+            unfinished.append(stay)
+    piles: list[list[list[TableFile]]] = []
+    size = 0
+    units = sorted([*([new] if new else []), *unfinished], key=_unit_order)
+    for unit in units:
+        more = sum(file.bytes for file in unit)
+        if not piles or more > max(size, sizing.target):
+            piles.append([])
+            size = 0
+        piles[-1].append(unit)
+        size += more
+    return [
+        sorted((file for unit in pile for file in unit), key=lambda file: file.path)
+        for pile in piles
+        if len(pile) > 1 or pile[0] is new
+    ]
+
+
+def _unit_order(unit: list[TableFile]) -> tuple[int, str]:
+    return sum(file.bytes for file in unit), min(file.path for file in unit)
+
+
+def _filled(files: Sequence[TableFile], group_bytes: int, most: int | None) -> list[list[TableFile]]:
+    """Files in groups, each of which is closed once it has its size; what is left over goes to the last."""
+    groups: list[list[TableFile]] = []
+    sizes: list[int] = []
+    for file in files:
+        closed = not groups or sizes[-1] >= group_bytes
+        if closed or (most is not None and sizes[-1] + file.bytes > most):
+            groups.append([])
+            sizes.append(0)
+        groups[-1].append(file)
+        sizes[-1] += file.bytes
+    if len(groups) > 1 and sizes[-1] < group_bytes and (most is None or sizes[-1] + sizes[-2] <= most):
+        groups[-2] += groups.pop()
+    return groups
 
 
 def _next_fit(files: Sequence[TableFile], most: int) -> list[list[TableFile]]:

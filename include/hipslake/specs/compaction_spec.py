@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from hipslake.specs.base import ColumnNames, Frozen, NamedSpec
+from hipslake.specs.partition_fields import SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
@@ -19,7 +20,8 @@ COMPACTION = "compaction"
 class CompactionMode(StrEnum):
     """What a compaction does."""
 
-    BINPACK = "binpack"  # brings small files together
+    BINPACK = "binpack"  # brings small files together, and cuts large ones
+    SORT = "sort"  # sorts rows over all files of a group
     ZORDER = "zorder"  # clusters rows along the Morton curve
     HILBERT = "hilbert"  # clusters rows along the Hilbert curve
 
@@ -40,9 +42,14 @@ class CompactionSpec(NamedSpec):
     folder: FolderSpec | None = None
     mode: CompactionMode = CompactionMode.BINPACK
     columns: ColumnNames = ()  # to cluster by, the most significant first
+    sort: tuple[SortField, ...] = ()  # of mode sort; empty: the table's sort order
     partitions: str | None = Field(default=None, min_length=1)  # a filter on partition values; None: all
-    target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+    target_file_size: Bytes | None = None  # None: as the table says, or 128 MiB
     min_file_size: Bytes | None = None  # files below it are small; None: three quarters of the target
+    max_file_size: Bytes | None = None  # files above it are cut; None: 1.8 times the target
+    max_rewrite_size: Bytes | None = None  # no more is read and written in a run; None: no bound
+    max_commits: int = Field(default=1, ge=1, le=1000)  # groups are committed in so many parts
+    repartition: bool = True  # files of older partition specs are rewritten into the present one
     min_files: int = Field(default=1, ge=1)  # partitions in which fewer want it are left alone
     delete_file_threshold: int | None = Field(default=1, ge=1)  # rewritten from so many on; None: for none
     group_size: Bytes = Threshold(value=100 << 30, unit=ThresholdUnit.BYTES)  # left alone from this size on
@@ -56,20 +63,30 @@ class CompactionSpec(NamedSpec):
     def _fits(self) -> Self:
         if (self.table is None) is (self.folder is None):
             raise ValueError("give either 'table' (of an Iceberg catalog) or 'folder' (of Parquet files)")
-        if self.mode is CompactionMode.BINPACK and self.columns:
+        if self.mode in (CompactionMode.BINPACK, CompactionMode.SORT) and self.columns:
+            what = "sorts by 'sort'" if self.mode is CompactionMode.SORT else "clusters by none"
             raise ValueError(
-                "columns: mode binpack clusters by none; leave them out, or write 'mode: hilbert'"
+                f"columns: mode {self.mode} {what}; leave them out, or write 'mode: hilbert'"
             )
-        if self.mode is not CompactionMode.BINPACK and not self.columns:
+        if self.is_curve and not self.columns:
             raise ValueError(f"columns: mode {self.mode} needs at least one column to cluster by")
+        if self.sort and self.mode is not CompactionMode.SORT:
+            raise ValueError(f"sort: is for mode sort, and this is {self.mode}; leave it out")
+        if self.mode is CompactionMode.SORT and not self.sort and self.folder is not None:
+            raise ValueError("sort: a folder has no sort order of its own; name what to sort by")
+        if self.folder is not None and self.max_commits > 1:
+            raise ValueError("max_commits: a new folder appears as a whole; leave it out")
+        least, target, most = (
+            None if size is None else size.value
+            for size in (self.min_file_size, self.target_file_size, self.max_file_size)
+        )
+        if target is not None and least is not None and least > target:
+            raise ValueError(f"min_file_size: {self.min_file_size} is more than target_file_size")
+        if target is not None and most is not None and most < target:
+            raise ValueError(f"max_file_size: {self.max_file_size} is less than target_file_size")
         return self
 
     @property
-    def target_bytes(self) -> int:
-        """Size of the files that are written."""
-        return self.target_file_size.value
-
-    @property
-    def min_bytes(self) -> int:
-        """Files below it are small."""
-        return self.min_file_size.value if self.min_file_size else max(1, self.target_bytes * 3 // 4)
+    def is_curve(self) -> bool:
+        """Whether rows are put in order along a curve."""
+        return self.mode in (CompactionMode.ZORDER, CompactionMode.HILBERT)

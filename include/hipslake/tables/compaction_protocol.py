@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
@@ -56,20 +57,45 @@ class WriteUnderWay(Protocol):
         """A folder for temporary files; it is deleted with the write, also after the write was killed."""
 
 
+class FileExchange(NamedTuple):
+    """Files that take the place of others, which have the same rows."""
+
+    added: tuple[NewFile, ...]
+    removed: tuple[TableFile, ...]
+
+
+class CommittedExchanges(NamedTuple):
+    """What of some exchanges was committed.
+
+    Attributes
+    ----------
+    version : str
+        Of the table, which this has made.
+    refused : dict of int to str
+        The places of those that were left out, since others had changed their files; and what was changed.
+    """
+
+    version: str
+    refused: dict[int, str]
+
+
 class Rewrite(WriteUnderWay, Protocol):
     """A change of a table that is under way."""
 
     @property
     def access(self) -> FileAccess:
-        """For the tasks."""
+        """For the tasks; it knows the partitions that were added."""
 
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
-        """Replace files by others, all or none; return the version of the table that this makes.
+    def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
+        """The names of partitions that files are to be written into, by their values, one per field."""
+
+    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
+        """Replace files by others, in one version; each exchange as a whole, or not at all.
 
         Raises
         ------
         ConflictError
-            Another writer has changed or removed one of the files.
+            Of each of the exchanges, another writer has changed or removed one of the files.
         """
 
 
@@ -89,20 +115,32 @@ class CompactedTable(Protocol):
         """Columns that have one value per file: it cannot be clustered by them."""
 
     @property
+    def by(self) -> ClusterMark | None:
+        """What rows are clustered by now; None if they are not. Its group is empty."""
+
+    @property
+    def sort_fields(self) -> tuple[SortField, ...]:
+        """What rows of new files are sorted by; empty if by nothing, or along a curve."""
+
+    @property
+    def target_bytes(self) -> int | None:
+        """The size of data files that the table asks for; None if it asks for none."""
+
+    @property
     def files(self) -> tuple[TableFile, ...]:
-        """The data files that can be rewritten."""
+        """The data files that can be rewritten; those that are outdated come last."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Files among the others that are not taken for data files."""
 
     @property
-    def older_files(self) -> int:
-        """How many other files there are, of partitions that the table no longer makes."""
+    def partition_fields(self) -> tuple[PartitionField, ...] | None:
+        """How the table is partitioned now; None if the values cannot be computed here."""
 
     @property
     def partition_values(self) -> pa.Table:
-        """A row per file: the values of its partition, one column per field."""
+        """A row per file that is not outdated: the values of its partition, one column per field."""
 
     @property
     def access(self) -> FileAccess:
@@ -112,7 +150,13 @@ class CompactedTable(Protocol):
         """Let go of what was opened for it."""
 
     def finished(self) -> str | None:
-        """The version that an earlier attempt of this run has committed; None if none did."""
+        """The version that an earlier attempt of this run has committed last; None if none came so far."""
 
-    def rewriting(self) -> AbstractContextManager[Rewrite]:
-        """Begin a change; what it has written is deleted if the block raises an exception."""
+    def rewriting(self, last: bool = True) -> AbstractContextManager[Rewrite]:
+        """Begin a change; what it has written is deleted if the block raises an exception.
+
+        Parameters
+        ----------
+        last : bool
+            No other change of this run follows.
+        """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.iceberg.iceberg_table import IcebergTable
@@ -30,6 +31,6 @@ def open_table(spec: IcebergSpec, warehouse: str, name: str) -> NamedTable:
     return IcebergTable(spec, warehouse, name)
 
 
-def open_folder(uri: str, output: str, run: str) -> CompactedTable:
+def open_folder(uri: str, output: str, run: str, by: ClusterMark | None = None) -> CompactedTable:
     """Open a folder of Parquet files, to be compacted into another; as `ParquetFolder`."""
-    return ParquetFolder(uri, output, run)
+    return ParquetFolder(uri, output, run, by)

@@ -313,5 +313,6 @@ class NamedTable(Protocol):
         run : Storage
             The run folder, which remembers the writes of all attempts.
         by : ClusterMark, optional
-            What rows are clustered by. Without it, files that are written are sorted as the table says.
+            What rows are clustered by; by a sort order without columns, by that of the table. Without it,
+            files that are written are sorted as the table says.
         """

@@ -42,9 +42,9 @@ def sink_params(spec: TableSpec) -> dict[str, Param]:
 def compaction_params(spec: CompactionSpec) -> dict[str, Param]:
     """Return the params of a table's compaction."""
     all_files = (
-        "Also files that are not small, if two fit into one."
+        "All files, whatever their size."
         if spec.mode is CompactionMode.BINPACK
-        else "Also files that are clustered by these columns already, in groups that have reached their size."
+        else "Also files that are clustered in this way already, in groups that have reached their size."
     )
     return {
         "partitions": Param(

@@ -95,10 +95,16 @@ class CompactTableReport(Report):
     table: str = ""
     mode: str = ""
     dry_run: bool = False
-    version: str = ""  # the snapshot, or the new folder; "" if there was nothing to do
+    version: str = ""  # the last snapshot, or the new folder; "" if there was nothing to do
+    commits: int = 0
     partitions: int = 0  # that were rewritten
     rows_deleted: int = 0  # that the files still held, and that delete files had taken away
     bins: int = 0  # groups of files that were rewritten together
+    groups_refused: int = 0  # that were not committed, since others had changed their files
+    refused: tuple[str, ...] = ()  # what they had changed
+    target_bytes: int = 0  # of a file
+    files_repartitioned: int = 0  # of older partition specs, whose rows went to partitions of the present one
+    files_later: int = 0  # left for later runs, by the bound on what is rewritten in one
     files_considered: int = 0
     files_skipped: int = 0  # left as they are
     removed: FileSizes = FileSizes()

@@ -1,24 +1,24 @@
-"""Where rows go when a table is clustered: ranges, and where files end on the curve, by samples."""
+"""Where rows go when a table is rewritten: ranges, and where files end in an order, by samples."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hipslake.clustering.file_placement import Placement, drawn, row_numbers, sample_size
-from hipslake.clustering.planning import RewriteGroup
+from hipslake.clustering.planning import FileSizing, RewriteGroup
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Counter, Engine
-from hipslake.planning.splits import assign_targets
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
-from hipslake.steps.row_routing import runs_of
+from hipslake.steps.compact_table.file_parts import Parts, parts_of, read_rows
+from hipslake.steps.compact_table.moved_rows import count_moved
+from hipslake.steps.compact_table.rewrite_plan import CURVES
+from hipslake.steps.compact_table.row_placement import RowPlacement, SequentialPlacement, SortedPlacement
 from hipslake.steps.tables import from_ipc, to_ipc
-from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Share
+from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite
 
 _RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
 
@@ -29,44 +29,97 @@ class Placements:
 
     Attributes
     ----------
-    groups : tuple of Placement
+    groups : tuple of RowPlacement
         Per group.
-    ranges : RangeBounds
-        Of all groups together, in which files are compared.
+    partitions : tuple of tuple of str
+        Per group, the partition of each of its files.
+    ranges : RangeBounds or None
+        Of all groups together, in which files are compared; None if no rows are clustered along a curve.
     """
 
-    groups: tuple[Placement, ...]
-    ranges: RangeBounds
+    groups: tuple[RowPlacement, ...]
+    partitions: tuple[tuple[str, ...], ...]
+    ranges: RangeBounds | None
 
 
-def sample_placements(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: Plan) -> Placements:
-    """Sample the clustering columns of all groups, and place their rows."""
-    sampled = _sampled(spec, engine, table, plan)
-    groups = tuple(
-        Placement.plan(
-            RangeBounds.of_sample(rows, spec.columns, spec.num_ranges),
-            CURVES[spec.mode],
-            group.num_files,
-            add_noise=spec.add_noise,
-            seed=spec.seed,
-        )
-        for rows, group in zip(sampled, plan.groups, strict=True)
+def place_rows(
+    spec: CompactionSpec,
+    engine: Engine,
+    table: CompactedTable,
+    groups: Sequence[RewriteGroup],
+    sizing: FileSizing,
+    rewrite: Rewrite,
+) -> Placements:
+    """Sample the clustering columns of groups, count the rows that move, and place all rows."""
+    parts = parts_of(groups, engine.cores)
+    placed: list[RowPlacement] = [_sequential(parts, number, group) for number, group in enumerate(groups)]
+    partitions = [(group.partition,) * group.num_files for group in groups]
+    ranges = None
+    clustered = [] if table.by is None else [at for at, group in enumerate(groups) if not group.outdated]
+    if clustered and (spec.is_curve or any(groups[at].num_files > 1 for at in clustered)):
+        columns = spec.columns or tuple(dict.fromkeys(each.field.column for each in table.sort_fields))
+        samples = _sampled(spec, engine, table, [groups[at] for at in clustered], columns)
+        for at, sample in zip(clustered, samples, strict=True):
+            placed[at] = _ordered(spec, table, sample, groups[at].num_files)
+        if spec.is_curve:
+            ranges = RangeBounds.of_sample(pa.concat_tables(samples), spec.columns, spec.num_ranges)
+    moving = [at for at, group in enumerate(groups) if group.outdated]
+    if moving:
+        found = count_moved(engine, table, groups, parts, sizing, spec.seed)
+        for at in moving:
+            placed[at] = moved = found[at]
+            names = rewrite.add_partitions(moved.values.records())
+            partitions[at] = tuple(names[value] for value in moved.partitions)
+    return Placements(tuple(placed), tuple(partitions), ranges)
+
+
+def _ordered(
+    spec: CompactionSpec, table: CompactedTable, sample: pa.Table, num_files: int
+) -> RowPlacement:
+    if not spec.is_curve:
+        return SortedPlacement.of_sample(sample, table.sort_fields, num_files, spec.seed)
+    return Placement.plan(
+        RangeBounds.of_sample(sample, spec.columns, spec.num_ranges),
+        CURVES[spec.mode],
+        num_files,
+        add_noise=spec.add_noise,
+        seed=spec.seed,
     )
-    return Placements(groups, RangeBounds.of_sample(pa.concat_tables(sampled), spec.columns, spec.num_ranges))
 
 
-def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: Plan) -> list[pa.Table]:
+def _sequential(parts: Parts, number: int, group: RewriteGroup) -> SequentialPlacement:
+    """The files of a group one after another, as they are read."""
+    known = {file.path: file for file in group.files}
+    mine = [part for task in parts for part in task if part.group == number]
+    sizes = np.array([known[part.path].bytes / part.share.total for part in mine], np.float64)
+    rows = [known[part.path].bytes / max(known[part.path].rows, 1) for part in mine]
+    return SequentialPlacement(
+        np.array([part.number for part in mine], np.int64),
+        np.cumsum(sizes) - sizes,
+        np.array(rows, np.float64),
+        float(sizes.sum()),
+        group.num_files,
+    )
+
+
+def _sampled(
+    spec: CompactionSpec,
+    engine: Engine,
+    table: CompactedTable,
+    groups: Sequence[RewriteGroup],
+    columns: tuple[str, ...],
+) -> list[pa.Table]:
     """Rows of each group."""
-    parts = parts_of(plan.groups, engine.cores)
+    parts = parts_of(groups, engine.cores)
     shares = tuple(
-        min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1)) for group in plan.groups
+        min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1)) for group in groups
     )
-    task = SampleRowsTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
+    task = SampleRowsTask(table.access, parts, shares, columns, spec.seed, engine.counter())
     with engine.progress("sample", done=task.done):
         found = engine.run(task, tasks=len(parts), result=_RESULT)
     by_part = dict(zip(found["part"].to_pylist(), found["rows"].to_pylist(), strict=True))
-    empty = pa.schema([table.schema.field(name) for name in spec.columns]).empty_table()
-    tables: list[list[pa.Table]] = [[empty.replace_schema_metadata(None)] for _ in plan.groups]
+    empty = pa.schema([table.schema.field(name) for name in columns]).empty_table()
+    tables: list[list[pa.Table]] = [[empty.replace_schema_metadata(None)] for _ in groups]
     for part in (part for task in parts for part in task):
         if part.number in by_part:
             tables[part.group].append(from_ipc(by_part[part.number]))
@@ -106,81 +159,3 @@ class SampleRowsTask:
             self.done.add(batch.num_rows)
         samples = [to_ipc(pa.Table.from_batches(batches)) for batches in sampled.values()]
         yield pa.record_batch([list(sampled), samples], schema=_RESULT)
-
-
-_SHARE_BYTES = 32 << 20
-_TASK_BYTES = 64 << 20
-_TASKS_PER_CORE = 5
-_GATHERED_ROWS = 1 << 18
-_GATHERED_BYTES = 64 << 20
-
-
-class FilePart(NamedTuple):
-    """A file, or a share of its row groups.
-
-    Attributes
-    ----------
-    number : int
-        Tells its rows from those of other parts, on every engine alike.
-    group : int
-    path : str
-    share : Share
-    """
-
-    number: int
-    group: int
-    path: str
-    share: Share
-
-
-Parts = tuple[tuple[FilePart, ...], ...]
-"""Those that each task reads."""
-
-
-def parts_of(groups: Sequence[RewriteGroup], cores: int) -> Parts:
-    """Divide the files of groups among tasks: some per core, so that all end together, but few."""
-    parts: list[FilePart] = []
-    sizes: list[float] = []
-    for number, group in enumerate(groups):
-        for file in group.files:
-            shares = max(1, -(-file.bytes // _SHARE_BYTES))
-            for share in range(shares):
-                parts.append(FilePart(len(parts), number, file.path, Share(share, shares)))
-                sizes.append(file.bytes / shares)
-    task_bytes = min(_TASK_BYTES, max(1, int(sum(sizes)) // (_TASKS_PER_CORE * cores)))
-    tasks = assign_targets(np.array(sizes, np.int64), task_bytes)
-    return tuple(tuple(parts[first:last]) for first, last in runs_of(tasks))
-
-
-class PartRows(NamedTuple):
-    """Consecutive rows of a part; `first` counts those before."""
-
-    part: FilePart
-    first: int
-    rows: pa.RecordBatch
-
-
-def read_rows(access: FileAccess, parts: Sequence[FilePart], columns: Sequence[str]) -> Iterator[PartRows]:
-    """The rows of the parts of a task, one after another."""
-    for part in parts:
-        first = 0
-        for batch in access.read(part.path, columns, part.share):
-            if batch.num_rows:
-                yield PartRows(part, first, batch)
-            first += batch.num_rows
-
-
-def gathered(found: Iterator[PartRows]) -> Iterator[list[PartRows]]:
-    """Put rows of one group together, up to a bounded size: small files are many, and blocks few."""
-    held: list[PartRows] = []
-    rows = size = 0
-    for each in found:
-        more = rows + each.rows.num_rows > _GATHERED_ROWS or size + each.rows.nbytes > _GATHERED_BYTES
-        if held and (more or held[-1].part.group != each.part.group):
-            yield held
-            held, rows, size = [], 0, 0
-        held.append(each)
-        rows += each.rows.num_rows
-        size += each.rows.nbytes
-    if held:
-        yield held

@@ -3,7 +3,8 @@
 Files are planned from what the table says of them. To cluster, one pass samples the clustering columns;
 ranges, and where files begin and end on the curve, come of that. Then rows go through the exchange once: each
 reduce task has one new file, sorts its rows along the curve, writes it, and reads it again. Nothing is
-committed unless the rows that are read again are those that were read before.
+committed unless the rows that are read again are those that were read before. Groups of files are committed
+together, or in several parts one after another; those whose files others have changed are left out.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 from hipslake.clustering.layout_quality import quality
 from hipslake.clustering.picture import draw_boxes
+from hipslake.clustering.planning import RewriteGroup, commit_parts
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Engine
+from hipslake.errors import ConflictError
 from hipslake.steps.compact_table.request import (
     PICTURE,
     CompactTableReport,
@@ -24,14 +28,15 @@ from hipslake.steps.compact_table.request import (
     SkippingQuality,
 )
 from hipslake.steps.compact_table.rewrite_plan import Plan, open_compacted, planned
-from hipslake.steps.compact_table.rewrite_samples import Placements, sample_placements
-from hipslake.steps.compact_table.tasks import write_files
+from hipslake.steps.compact_table.rewrite_samples import place_rows
+from hipslake.steps.compact_table.tasks import WrittenGroup, write_files
 from hipslake.steps.report import Phases
 from hipslake.tables.compaction_protocol import CompactedTable
-from hipslake.tables.footers import boxes_of, read_footer
-from hipslake.tables.new_files import NewFile
+from hipslake.tables.footers import FileFooter, boxes_of, read_footer
 
 log = logging.getLogger(__name__)
+
+_MOST_TOLD = 100  # refused groups that a report explains
 
 
 def run(request: CompactTableRequest, engine: Engine) -> CompactTableReport:
@@ -46,7 +51,7 @@ def run(request: CompactTableRequest, engine: Engine) -> CompactTableReport:
     InputError
         A column has values that have no order, or there is no file at all.
     ConflictError
-        Another writer has changed the files that were rewritten; nothing is changed.
+        Another writer has changed files of each group that was rewritten; nothing is changed.
     VerificationError
         The rows that were written are not those that were read; nothing is changed.
     CommitStateUnknownError
@@ -84,62 +89,148 @@ def _rewritten(
     phases: Phases,
     report: CompactTableReport,
 ) -> CompactTableReport:
-    """Do what is planned, by one commit."""
+    """Do what is planned, by one commit or several."""
+    done: list[_DonePart] = []
+    refused: list[str] = []
+    old = _footers([file.path for file in plan.considered]) if request.spec.is_curve else {}
+    parts = commit_parts(plan.groups, request.spec.max_commits)
+    failed: ConflictError | None = None
+    for number, groups in enumerate(parts, start=1):
+        try:
+            done.append(_part(request, table, plan, groups, engine, phases, last=number == len(parts)))
+        except ConflictError as error:
+            failed = error
+            refused.append(str(error))
+            log.warning("%s: part %d of %d is left as it was: %s", table.name, number, len(parts), error)
+    if failed is not None and not done:
+        raise failed
+    report = report.model_copy(
+        update={"refused": (*refused, *(why for part in done for why in part.refused))[:_MOST_TOLD]}
+    )
+    return _reported(request, table, plan, done, old, phases, report)
+
+
+@dataclass(frozen=True)
+class _DonePart:
+    """Groups that were committed together.
+
+    Attributes
+    ----------
+    version : str
+    groups : list of (RewriteGroup, WrittenGroup)
+        Those that were committed.
+    refused : tuple of str
+        What others had changed in the groups that were left out.
+    ranges : RangeBounds or None
+        Where rows are clustered along a curve, in which files are compared.
+    footers : dict of str to FileFooter
+        Of the new files, where they are compared.
+    """
+
+    version: str
+    groups: list[tuple[RewriteGroup, WrittenGroup]]
+    refused: tuple[str, ...]
+    ranges: RangeBounds | None
+    footers: dict[str, FileFooter]
+
+
+def _part(
+    request: CompactTableRequest,
+    table: CompactedTable,
+    plan: Plan,
+    groups: Sequence[RewriteGroup],
+    engine: Engine,
+    phases: Phases,
+    *,
+    last: bool,
+) -> _DonePart:
     spec = request.spec
-    placements: Placements | None = None
-    told: dict[str, object] = {}
-    if spec.columns:
+    with table.rewriting(last) as rewrite:
         with phases("sample"):
-            placements = sample_placements(spec, engine, table, plan)
-    with table.rewriting() as rewrite:
+            placements = place_rows(spec, engine, table, groups, plan.sizing, rewrite)
         with phases("write"):
-            groups = None if placements is None else placements.groups
-            written = write_files(spec, engine, table, plan, rewrite, groups)
-            added = written.files
-        if placements is not None:
-            with phases("quality"):
-                told = _quality(request, table, plan, added, placements.ranges)
+            written = write_files(spec, engine, table, groups, rewrite, placements)
+        pairs = list(zip(groups, written, strict=True))
+        new = [] if placements.ranges is None else [file.path for each in written for file in each.files]
+        with phases("quality"):
+            footers = _footers(new)
         with phases("commit"):
-            version = rewrite.commit(added, plan.rewritten)
+            committed = rewrite.commit([each.exchange(group) for group, each in pairs])
+    stand = [pair for at, pair in enumerate(pairs) if at not in committed.refused]
+    return _DonePart(
+        committed.version, stand, tuple(committed.refused.values()), placements.ranges, footers
+    )
+
+
+def _footers(paths: Sequence[str]) -> dict[str, FileFooter]:
+    return {path: read_footer(path) for path in paths}
+
+
+def _reported(
+    request: CompactTableRequest,
+    table: CompactedTable,
+    plan: Plan,
+    done: Sequence[_DonePart],
+    old: dict[str, FileFooter],
+    phases: Phases,
+    report: CompactTableReport,
+) -> CompactTableReport:
+    pairs = [pair for part in done for pair in part.groups]
+    added = [file for _, written in pairs for file in written.files]
+    gone = [file for group, _ in pairs for file in group.files]
+    told: dict[str, object] = {}
+    ranges = next((part.ranges for part in done if part.ranges is not None), None)
+    if ranges is not None:
+        with phases("quality"):
+            footers = {path: footer for part in done for path, footer in part.footers.items()}
+            paths = {file.path for file in gone}
+            stay = [footer for path, footer in old.items() if path not in paths]
+            new = [*stay, *(footers[file.path] for file in added if file.path in footers)]
+            told = _quality(request, table, list(old.values()), new, ranges)
     sizes = FileSizes.of([file.bytes for file in added])
-    text = f"{report.text} {sizes.files} files were written, as {version}."
-    done = report.model_copy(
+    deleted = sum(written.deleted for _, written in pairs)
+    versions = ", ".join(part.version for part in done)
+    text = f"{report.text} {sizes.files} files were written, as {versions}."
+    refused = len(plan.groups) - len(pairs)
+    if refused:
+        text = f"{text} {refused} groups are left as they were, since others have changed their files."
+    finished = report.model_copy(
         update={
-            "rows_in": sum(group.rows for group in plan.groups) - written.deleted,
-            "rows_deleted": written.deleted,
+            "rows_in": sum(group.rows for group, _ in pairs) - deleted,
+            "rows_deleted": deleted,
             "rows_out": sum(file.rows for file in added),
             "bytes": sizes.total_bytes,
             "files": sizes.files,
-            "version": version,
+            "version": done[-1].version,
+            "commits": len(done),
+            "groups_refused": refused,
+            "removed": FileSizes.of([file.bytes for file in gone]),
+            "files_skipped": report.files_considered - len(gone),
             "added": sizes,
-            "checksum": f"{written.checksum:016x}",
+            "checksum": f"{sum(written.checksum for _, written in pairs) % 2**64:016x}",
             "seconds": phases.seconds,
             **told,
         }
     )
-    if done.before is not None and done.after is not None:
+    if finished.before is not None and finished.after is not None:
         text += (
-            f" A box query opened {done.before.files_touched:.1f} of {done.before.files} files, and opens "
-            f"{done.after.files_touched:.1f} of {done.after.files}."
+            f" A box query opened {finished.before.files_touched:.1f} of {finished.before.files} files, and "
+            f"opens {finished.after.files_touched:.1f} of {finished.after.files}."
         )
     log.info("%s", text)
-    return done.model_copy(update={"text": text})
+    return finished.model_copy(update={"text": text})
 
 
 def _quality(
     request: CompactTableRequest,
     table: CompactedTable,
-    plan: Plan,
-    added: Sequence[NewFile],
+    old: Sequence[FileFooter],
+    new: Sequence[FileFooter],
     ranges: RangeBounds,
 ) -> dict[str, object]:
     """How well the considered files skip, before and after; and the picture of their boxes."""
     spec = request.spec
-    gone = {file.path for file in plan.rewritten}
-    old = {file.path: read_footer(file.path) for file in plan.considered}
-    stay = [footer for path, footer in old.items() if path not in gone]
-    new = [*stay, *(read_footer(file.path) for file in added)]
-    before = boxes_of(list(old.values()), ranges, table.schema)
+    before = boxes_of(old, ranges, table.schema)
     after = boxes_of(new, ranges, table.schema)
     title = f"{table.name}, {spec.mode} by {', '.join(spec.columns)}"
     request.folder.storage.write(PICTURE, draw_boxes(before, after, spec.columns, title))

@@ -2,65 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.file_placement import Placement, row_numbers
-from hipslake.clustering.planning import ClusterMark
+from hipslake.clustering.planning import ClusterMark, RewriteGroup
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.sphere.curve import curve_order
-from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
-from hipslake.steps.compact_table.rewrite_samples import Parts, gathered, parts_of, read_rows
+from hipslake.steps.compact_table.file_parts import Parts, gathered, parts_of, read_rows
+from hipslake.steps.compact_table.rewrite_plan import group_mark
+from hipslake.steps.compact_table.rewrite_samples import Placements
+from hipslake.steps.compact_table.row_placement import RowPlacement
 from hipslake.steps.row_routing import runs_of
-from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite
+from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, FileExchange, Rewrite
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
 
 _RESULT = pa.schema(
-    [("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string()), ("deleted", pa.int64())]
+    [
+        ("group", pa.int64()),
+        ("rows", pa.int64()),
+        ("checksum", pa.int64()),
+        ("file", pa.string()),
+        ("deleted", pa.int64()),
+    ]
 )
-"""Of what was read, without a file; and of each file that was written, as it was read again."""
+"""Of what was read of a group, without a file; and of each file that was written, as it was read again."""
 
 _KEY_COLUMN = "_key"
 _NARROW_BITS = 32
 
-_READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("deleted", pa.int64())])
+_READ = pa.schema(
+    [("group", pa.int64()), ("rows", pa.int64()), ("checksum", pa.int64()), ("deleted", pa.int64())]
+)
 
 
-class WrittenRows(NamedTuple):
-    """What a compaction has written.
+class WrittenGroup(NamedTuple):
+    """What was written of a group.
 
     Attributes
     ----------
-    files : list of NewFile
+    files : tuple of NewFile
     checksum : int
         Of all rows.
     deleted : int
         Rows that the files before held, and that were deleted from them.
     """
 
-    files: list[NewFile]
+    files: tuple[NewFile, ...]
     checksum: int
     deleted: int
+
+    def exchange(self, group: RewriteGroup) -> FileExchange:
+        """The files with those that they take the place of."""
+        return FileExchange(self.files, group.files)
 
 
 def write_files(
     spec: CompactionSpec,
     engine: Engine,
     table: CompactedTable,
-    plan: Plan,
+    groups: Sequence[RewriteGroup],
     rewrite: Rewrite,
-    placements: tuple[Placement, ...] | None,
-) -> WrittenRows:
+    placements: Placements,
+) -> list[WrittenGroup]:
     """Route all rows, write the files, and check that they hold what was read.
 
     Parameters
@@ -68,34 +82,41 @@ def write_files(
     spec : CompactionSpec
     engine : Engine
     table : CompactedTable
-    plan : Plan
+    groups : sequence of RewriteGroup
     rewrite : Rewrite
         The change that is under way.
-    placements : tuple of Placement, optional
-        Per group; without them a group becomes one file.
+    placements : Placements
+        Of these groups.
+
+    Returns
+    -------
+    list of WrittenGroup
+        One for each group.
 
     Raises
     ------
     VerificationError
         The rows that were written are not those that were read.
     """
-    groups = plan.groups
-    first = np.cumsum([0, *[group.num_files for group in groups]]).tolist()
+    first = np.cumsum([0, *[len(names) for names in placements.partitions]]).tolist()
     parts = parts_of(groups, engine.cores)
     targets = [
-        (group.partition, f"group-{number:05d}-{at:05d}-{rewrite.write_id}", number)
-        for number, group in enumerate(groups)
-        for at in range(group.num_files)
+        (partition, f"group-{number:05d}-{at:05d}-{rewrite.write_id}", number)
+        for number, partitions in enumerate(placements.partitions)
+        for at, partition in enumerate(partitions)
     ]
     columns = tuple(table.schema.names)
-    by_key = placements is not None and spec.sort_within_files
-    mapper = MoveRows(rewrite.access, parts, tuple(first), columns, placements, by_key, len(targets))
+    by_key = tuple(spec.is_curve and spec.sort_within_files and not group.outdated for group in groups)
+    mapper = MoveRows(rewrite.access, parts, tuple(first), columns, placements.groups, by_key, len(targets))
     reducer = WriteFiles(
         rewrite.access,
         tuple(targets),
         columns,
         by_key,
-        tuple(mark_of(spec, f"{rewrite.write_id}/{number:05d}") for number in range(len(groups))),
+        tuple(
+            group_mark(table.by, group, f"{rewrite.write_id}/{number:05d}")
+            for number, group in enumerate(groups)
+        ),
         engine.counter(),
     )
     rows = sum(group.rows for group in groups)
@@ -109,26 +130,31 @@ def write_files(
             result=_RESULT,
             scratch=blocks_in_folder(rewrite.work, "exchange-rows", size),
         )
-    return _checked(table.name, found, rows)
+    return _checked(table.name, found, groups)
 
 
-def _checked(name: str, found: pa.Table, rows: int) -> WrittenRows:
+def _checked(name: str, found: pa.Table, groups: Sequence[RewriteGroup]) -> list[WrittenGroup]:
     """What was written, if it is what was read, and that is as much as there should be."""
-    told = found.to_pylist()
-    read = [row for row in told if row["file"] is None]
-    written = [row for row in told if row["file"] is not None]
-    before = (sum(row["rows"] for row in read), sum(row["checksum"] for row in read) % 2**64)
-    after = (sum(row["rows"] for row in written), sum(row["checksum"] for row in written) % 2**64)
-    deleted = sum(row["deleted"] for row in read)
-    if before != after or before[0] + deleted != rows:
-        gone = f" ({deleted} of them deleted)" if deleted else ""
-        raise VerificationError(
-            f"{name}: of {rows} rows{gone}, {before[0]} were read (checksum {before[1]:016x}) and {after[0]} "
-            f"written (checksum {after[1]:016x}); nothing is changed. Run it again; if it happens twice, "
-            "report it as a bug"
-        )
-    files = [NewFile.model_validate_json(row["file"]) for row in written]
-    return WrittenRows(sorted(files, key=lambda file: file.path), after[1], deleted)
+    told: list[list[dict[str, Any]]] = [[] for _ in groups]
+    for row in found.to_pylist():
+        told[row["group"]].append(row)
+    done = []
+    for group, rows in zip(groups, told, strict=True):
+        read = [row for row in rows if row["file"] is None]
+        written = [row for row in rows if row["file"] is not None]
+        before = (sum(row["rows"] for row in read), sum(row["checksum"] for row in read) % 2**64)
+        after = (sum(row["rows"] for row in written), sum(row["checksum"] for row in written) % 2**64)
+        deleted = sum(row["deleted"] for row in read)
+        if before != after or before[0] + deleted != group.rows:
+            gone = f" ({deleted} of them deleted)" if deleted else ""
+            raise VerificationError(
+                f"{name}: of {group.rows} rows{gone}, {before[0]} were read (checksum {before[1]:016x}) and "
+                f"{after[0]} written (checksum {after[1]:016x}); nothing is changed. Run it again; if it "
+                "happens twice, report it as a bug"
+            )
+        files = [NewFile.model_validate_json(row["file"]) for row in written]
+        done.append(WrittenGroup(tuple(sorted(files, key=lambda file: file.path)), after[1], deleted))
+    return done
 
 
 @dataclass(frozen=True)
@@ -143,43 +169,47 @@ class MoveRows:
     first : tuple of int
         The first target of each group.
     columns : tuple of str
-    placements : tuple of Placement, optional
-        Per group; without them a group has one target.
-    by_key : bool
-        Rows are sorted along the curve. Each takes its key along, as one column more, behind all others.
+    placements : tuple of RowPlacement
+        Per group.
+    by_key : tuple of bool
+        Per group: rows are sorted along the curve. Each takes its key along, as one column more, behind all
+        others.
     ledger : int
-        The target that hears how many rows were read, and their checksum.
+        The target that hears how many rows of each group were read, and their checksum.
     """
 
     access: FileAccess
     parts: Parts
     first: tuple[int, ...]
     columns: tuple[str, ...]
-    placements: tuple[Placement, ...] | None
-    by_key: bool
+    placements: tuple[RowPlacement, ...]
+    by_key: tuple[bool, ...]
     ledger: int
 
     def __call__(self, task: int) -> Iterator[Routed]:
         """Yield targets with rows for them, and what was read."""
-        read, deleted = RowSum(0, 0), 0
+        read: dict[int, RowSum] = {}
+        deleted: dict[int, int] = {}
         for part in self.parts[task]:
-            read = read.plus(self.access.checksum(part.path, self.columns, part.share))
-            deleted += self.access.deleted(part.path, part.share)
+            some = self.access.checksum(part.path, self.columns, part.share)
+            read[part.group] = read.get(part.group, RowSum(0, 0)).plus(some)
+            gone = self.access.deleted(part.path, part.share)
+            deleted[part.group] = deleted.get(part.group, 0) + gone
         for held in gathered(read_rows(self.access, self.parts[task], self.columns)):
             batch = _together([each.rows for each in held])
-            group = held[0].part.group
-            if self.placements is None:
-                yield self.first[group], batch
-            else:
-                numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
-                yield from self._placed(self.placements[group], self.first[group], batch, numbers)
-        yield self.ledger, pa.record_batch([[read.rows], [_signed(read.checksum)], [deleted]], schema=_READ)
+            numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
+            yield from self._placed(held[0].part.group, batch, np.concatenate(numbers))
+        for group, found in read.items():
+            told = [[group], [found.rows], [_signed(found.checksum)], [deleted[group]]]
+            yield self.ledger, pa.record_batch(told, schema=_READ)
 
-    def _placed(
-        self, placement: Placement, first: int, batch: pa.RecordBatch, numbers: list[NDArray[np.int64]]
-    ) -> Iterator[Routed]:
-        files, keys = placement.place(batch, np.concatenate(numbers))
-        if self.by_key:
+    def _placed(self, group: int, batch: pa.RecordBatch, numbers: NDArray[np.int64]) -> Iterator[Routed]:
+        placement, first = self.placements[group], self.first[group]
+        if self.first[group + 1] - first == 1 and not self.by_key[group]:
+            yield first, batch
+            return
+        files, keys = placement.place(batch, numbers)
+        if self.by_key[group] and isinstance(placement, Placement) and keys is not None:
             order = placement.order(files, keys)
             batch = _with_keys(batch.take(pa.array(order)), keys[order], placement.key_bits)
         else:
@@ -200,8 +230,8 @@ class WriteFiles:
     targets : tuple of (str, str, int)
         Per file: its partition, its name and its group. The target behind them is the ledger.
     columns : tuple of str
-    by_key : bool
-        Rows are sorted by the last column of what comes, which does not belong to them.
+    by_key : tuple of bool
+        Per group: rows are sorted by the last column of what comes, which does not belong to them.
     marks : tuple of ClusterMark or None
         Per group.
     done : Counter
@@ -210,27 +240,26 @@ class WriteFiles:
     access: FileAccess
     targets: tuple[tuple[str, str, int], ...]
     columns: tuple[str, ...]
-    by_key: bool
+    by_key: tuple[bool, ...]
     marks: tuple[ClusterMark | None, ...]
     done: Counter
 
     def __call__(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Write the file of a target, and say what it holds."""
         if target == len(self.targets):
-            told = pa.Table.from_batches([block.rows for block in blocks])
-            checksum = sum(told["checksum"].to_pylist()) % 2**64
-            yield _result(sum(told["rows"].to_pylist()), checksum, None, sum(told["deleted"].to_pylist()))
+            for row in pa.Table.from_batches([block.rows for block in blocks]).to_pylist():
+                yield _result(row["group"], row["rows"], row["checksum"], None, row["deleted"])
             return
         partition, name, group = self.targets[target]
         rows = pa.Table.from_batches([block.rows for block in blocks])
         blocks.clear()
-        if self.by_key:
+        if self.by_key[group]:
             keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
             rows = in_order(rows.remove_column(rows.num_columns - 1), curve_order(keys))
         file = self.access.write(rows, partition, name, self.marks[group])
         self.done.add(rows.num_rows)
         found = self.access.checksum(file.path, self.columns)
-        yield _result(found.rows, found.checksum, file.model_dump_json())
+        yield _result(group, found.rows, found.checksum, file.model_dump_json())
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -247,8 +276,8 @@ def _with_keys(rows: pa.RecordBatch, keys: NDArray[np.uint64], bits: int) -> pa.
     return pa.RecordBatch.from_arrays([*rows.columns, narrow], schema=rows.schema.append(field))
 
 
-def _result(rows: int, checksum: int, file: str | None, deleted: int = 0) -> pa.RecordBatch:
-    return pa.record_batch([[rows], [_signed(checksum)], [file], [deleted]], schema=_RESULT)
+def _result(group: int, rows: int, checksum: int, file: str | None, deleted: int = 0) -> pa.RecordBatch:
+    return pa.record_batch([[group], [rows], [_signed(checksum)], [file], [deleted]], schema=_RESULT)
 
 
 def _signed(checksum: int) -> int:

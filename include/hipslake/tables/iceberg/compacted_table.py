@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from hipslake.clustering.planning import ClusterMark, TableFile
-from hipslake.errors import ConflictError, PlanError
-from hipslake.specs.partition_fields import SortField
+from hipslake.clustering.planning import SORTED, ClusterMark, TableFile
+from hipslake.errors import ConflictError, PlanError, SpecError
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import WHOLE, Share
+from hipslake.tables.compaction_protocol import CommittedExchanges, FileExchange
 from hipslake.tables.deleted_rows import DeleteFile
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.compaction_access import IcebergAccess, mark_of_name
 from hipslake.tables.iceberg.data_files import (
     IcebergFile,
     WrittenFile,
@@ -43,9 +40,9 @@ from hipslake.tables.iceberg.delete_index import (
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.partition_columns import partition_column
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
-from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin
+from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin, write_of
 from hipslake.tables.iceberg.stored_marks import PropertyChange, true_properties
-from hipslake.tables.iceberg.table_partitioning import sort_fields
+from hipslake.tables.iceberg.table_partitioning import partition_fields, sort_fields
 from hipslake.tables.iceberg.write_folders import (
     claim,
     finish,
@@ -54,86 +51,18 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
     writes_of,
 )
-from hipslake.tables.new_files import NewFile
-from hipslake.tables.stored_files import (
-    StoredFile,
-    batch_rows,
-    check_once,
-    count_deleted,
-    field_id,
-    names_in_file,
-    opened_parquet,
-    read_data_file,
-)
-from hipslake.tables.stored_values import RowSum, StoredRows, sum_of
 from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
 WRITES_OF_RUN = "compact_table/writes.json"
-"""In the run folder: the ids of the writes of all attempts."""
+"""In the run folder: the ids of the writes of all attempts that were the last of their attempt."""
 
-_OF_GROUP = re.compile(r"/([^/]+)/group-(\d+)-[^/]*-by-([0-9a-f]{12})\.parquet$")
-"""The name of a file that was clustered: its write, its group, and by what.
+EARLIER_WRITES = "compact_table/earlier_writes.json"
+"""In the run folder: the ids of those that others were to follow."""
 
-It says so in its name, as nothing else goes with the file alone: properties of the table would grow with each
-compaction, and outlive the files.
-"""
-
-
-@dataclass(frozen=True)
-class IcebergAccess:
-    """Reads data files of a table, and writes new ones.
-
-    Attributes
-    ----------
-    writer : FileWriter
-    partitions : dict of str to tuple
-        The values of each partition, by its name.
-    partial : dict of str to StoredFile
-        Files that may lack a column, or of which rows are deleted, by their paths.
-    """
-
-    writer: FileWriter
-    partitions: dict[str, tuple[Any, ...]]
-    partial: dict[str, StoredFile]
-
-    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
-        file = self.partial.get(path, StoredFile(path))
-        yield from read_data_file(file, self.writer.arrow_schema, columns, share.of)
-
-    def deleted(self, path: str, share: Share = WHOLE) -> int:
-        file = self.partial.get(path, StoredFile(path))
-        return count_deleted(file, self.writer.arrow_schema, share.of)
-
-    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
-        file = self.partial.get(path, StoredFile(path))
-        schema = self.writer.arrow_schema
-        with opened_parquet(path) as (opened, parquet):
-            stored = parquet.schema_arrow
-            wanted = [schema.field(name) for name in columns]
-            names = names_in_file(stored, schema, wanted)
-            groups = share.of(parquet.num_row_groups)
-            found = [name for name in names if name is not None]
-            check_once(stored, found, path)
-            if (
-                not file.deletes
-                and len(found) == len(names)
-                and all(
-                    _same_parts(stored.field(name), field) for name, field in zip(found, wanted, strict=True)
-                )
-            ):
-                return StoredRows(opened).summed(found, groups, batch_rows(parquet.metadata))
-        # What the file lacks is not stored, nor that rows are deleted: rows count as they are read.
-        total = RowSum(0, 0)
-        for batch in read_data_file(file, schema, columns, share.of):
-            total = total.plus(sum_of(batch))
-        return total
-
-    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
-        by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
-        return self.writer.write_file(rows, self.partitions[partition], f"{name}{by}")
-
+TARGET_BYTES = "write.target-file-size-bytes"
+"""Iceberg's property of a table: how large data files should be."""
 
 class IcebergCompaction:
     """A table at its newest snapshot.
@@ -145,12 +74,13 @@ class IcebergCompaction:
     run : Storage
         The run folder, which remembers the writes of all attempts.
     by : ClusterMark, optional
-        What its rows are clustered by. Without it, files that are written are sorted as the table says.
+        What its rows are clustered by; by a sort order without columns, by that of the table. Without it,
+        files that are written are sorted as the table says.
 
     Raises
     ------
     SpecError
-        There is no such table or catalog.
+        There is no such table or catalog; or it has no sort order that rows can be brought into.
     PlanError
         It has delete files of a kind that is not read.
     """
@@ -159,7 +89,6 @@ class IcebergCompaction:
 
     def __init__(self, catalog: Catalog, name: str, run: Storage, by: ClusterMark | None = None) -> None:
         self._run = run
-        self._by = by
         self._name = name
         self.name = f"table {name}"
         self._catalog = catalog
@@ -169,6 +98,20 @@ class IcebergCompaction:
         check_writable(self._table)
         snapshot = self._table.current_snapshot()
         self._sequence = 0 if snapshot is None else snapshot.sequence_number or 0
+        self.by = self._resolved(by)
+
+    def _resolved(self, by: ClusterMark | None) -> ClusterMark | None:
+        """What rows are clustered by, with the fields of the table's sort order where none are named."""
+        if by is None or by.curve != SORTED or by.columns:
+            return by
+        fields = sort_fields(self._table)
+        if not fields:
+            order = "has no sort order" if fields is not None else "has a sort order that cannot be made here"
+            raise SpecError(
+                f"table {self._name} {order} ({self._table.sort_order()}); name in the spec what to sort "
+                "by, as 'sort: [...]'"
+            )
+        return ClusterMark(SORTED, tuple(str(field) for field in fields), by.group)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -195,11 +138,32 @@ class IcebergCompaction:
                 file.record_count,
                 file.file_size_in_bytes,
                 _partition_name(file),
-                self._mark_of(file.file_path),
+                mark_of_name(file.file_path, self.by, self._table.schema()),
                 len(self._deletes[file.file_path]),
+                file.spec_id != self._table.spec().spec_id,
             )
-            for file in self._live
+            for file in (*self._live, *self._outdated)
         )
+
+    @property
+    def target_bytes(self) -> int | None:
+        told = self._table.properties.get(TARGET_BYTES)
+        if told is None:
+            return None
+        if not told.strip().isdecimal() or int(told) < 1:
+            raise SpecError(
+                f"table {self._name}: its property {TARGET_BYTES} is {told!r}, no number of bytes; mend it, "
+                "or give 'target_file_size' in the spec"
+            )
+        return int(told)
+
+    @property
+    def partition_fields(self) -> tuple[PartitionField, ...] | None:
+        try:
+            return partition_fields(self._table)
+        except SpecError as error:
+            log.warning("%s", error)
+            return None
 
     @cached_property
     def partition_values(self) -> pa.Table:
@@ -215,16 +179,17 @@ class IcebergCompaction:
         self._catalog.close()
 
     def finished(self) -> str | None:
-        for write_id in self._writes():
+        for write_id in self._writes(WRITES_OF_RUN):
             snapshot = snapshot_of(self._table, write_id)
             if snapshot is not None:
                 return str(snapshot.snapshot_id)
         return None
 
     @contextmanager
-    def rewriting(self) -> Iterator[IcebergRewrite]:
+    def rewriting(self, last: bool = True) -> Iterator[IcebergRewrite]:
         write_id = claim(self._table)
-        self._run.write(WRITES_OF_RUN, json.dumps([*self._writes(), write_id]).encode())
+        noted = WRITES_OF_RUN if last else EARLIER_WRITES
+        self._run.write(noted, json.dumps([*self._writes(noted), write_id]).encode())
         rewrite: IcebergRewrite | None = None
         try:
             with heartbeat(self._table, write_id) as beating:
@@ -238,10 +203,6 @@ class IcebergCompaction:
                 finish(self._table, write_id, [])
             raise
 
-    @property
-    def older_files(self) -> int:
-        return len(self._all) - len(self._live)
-
     @cached_property
     def _live(self) -> list[DataFile]:
         """Files of the present partition spec; those of older ones cannot be merged with them."""
@@ -249,8 +210,16 @@ class IcebergCompaction:
         return [file for file in self._all if file.spec_id == present]
 
     @cached_property
+    def _outdated(self) -> list[DataFile]:
+        """Files of older partition specs."""
+        present = self._table.spec().spec_id
+        return [file for file in self._all if file.spec_id != present]
+
+    @cached_property
     def _all(self) -> list[DataFile]:
-        return [file for file, _ in self._found.data]
+        """All data files but those that this run has written, as it was interrupted between two commits."""
+        earlier = {write_id for write_id in self._writes(EARLIER_WRITES) if write_id}
+        return [file for file, _ in self._found.data if write_of(file) not in earlier]
 
     @cached_property
     def _found(self) -> LiveFiles:
@@ -261,17 +230,19 @@ class IcebergCompaction:
         """By the path of a data file, what applies to it."""
         return deletes_by_path(self._table, self._found)
 
-    def _access(self, write_id: str) -> IcebergAccess:
+    def _access(self, write_id: str, added: Collection[tuple[Any, ...]] = ()) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
-        writer = FileWriter.of(self._table, self._sort, write_id)
-        stored = (IcebergFile(file, self._table, self._deletes[file.file_path]).stored for file in self._live)
+        partitions |= {repr(values): values for values in added}
+        writer = FileWriter.of(self._table, self.sort_fields, write_id)
+        stored = (IcebergFile(file, self._table, self._deletes[file.file_path]).stored for file in self._all)
         partial = {file.path: file for file in stored if file.constants or file.deletes}
         return IcebergAccess(writer, partitions, partial)
 
     @cached_property
-    def _sort(self) -> tuple[SortField, ...]:
-        """What rows of a file are sorted by; along a curve, by nothing that the table could name."""
-        if self._by is not None:
+    def sort_fields(self) -> tuple[SortField, ...]:
+        if self.by is not None and self.by.curve == SORTED:
+            return tuple(SortField.parse(text) for text in self.by.columns)
+        if self.by is not None:
             return ()
         found = sort_fields(self._table)
         if found is None:
@@ -283,17 +254,10 @@ class IcebergCompaction:
             )
         return found or ()
 
-    def _mark_of(self, path: str) -> ClusterMark | None:
-        """The mark of a file that was clustered as it is to be clustered now; None for others."""
-        match = _OF_GROUP.search(path)
-        if match is None or self._by is None or match[3] != _digest(self._by, self._table.schema()):
-            return None
-        return ClusterMark(self._by.curve, self._by.columns, f"{match[1]}/{match[2]}")
-
-    def _writes(self) -> list[str]:
-        if not self._run.is_file(WRITES_OF_RUN):
+    def _writes(self, noted: str) -> list[str]:
+        if not self._run.is_file(noted):
             return []
-        return [str(write_id) for write_id in plain_json(self._run.read(WRITES_OF_RUN))]
+        return [str(write_id) for write_id in plain_json(self._run.read(noted))]
 
 
 class IcebergRewrite:
@@ -302,18 +266,48 @@ class IcebergRewrite:
     def __init__(self, table: IcebergCompaction, write_id: str, beating: Heartbeat) -> None:
         self._of = table
         self._beating = beating
+        self._partitions: list[tuple[Any, ...]] = []
         self.write_id = write_id
         self.work = writes_of(table._table).sub(write_id)
 
     @property
     def access(self) -> IcebergAccess:
-        return self._of._access(self.write_id)
+        return self._of._access(self.write_id, self._partitions)
 
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
+    def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
+        self._partitions += values
+        return [repr(each) for each in values]
+
+    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
+        standing = list(range(len(exchanges)))
+        refused: dict[int, str] = {}
+        while True:
+            try:
+                version = self._committed([exchanges[at] for at in standing])
+            except ConflictError:
+                # Nothing was committed. What others have changed is left out, and the rest tried again.
+                found = self._misfits(open_table(self._of._catalog, self._of._name), exchanges, standing)
+                if not found or len(found) == len(standing):
+                    raise
+                refused |= found
+                standing = [at for at in standing if at not in found]
+                log.warning(
+                    "Table %s: %d groups are left out, as others have changed their files: %s.",
+                    self._of._name,
+                    len(found),
+                    next(iter(found.values())),
+                )
+            else:
+                return CommittedExchanges(version, refused)
+
+    def _committed(self, exchanges: Sequence[FileExchange]) -> str:
+        """Commit all of some exchanges, or none."""
         self._beating.confirm()
-        gone = {file.path for file in removed}
-        written = [WrittenFile.model_validate_json(file.details) for file in added]
-        rewritten = [file for file in self._of._live if file.file_path in gone]
+        gone = {file.path for exchange in exchanges for file in exchange.removed}
+        written = [
+            WrittenFile.model_validate_json(file.details) for exchange in exchanges for file in exchange.added
+        ]
+        rewritten = [file for file in self._of._all if file.file_path in gone]
 
         def told(table: Table) -> PropertyChange:
             corrected = true_properties(table)
@@ -332,44 +326,49 @@ class IcebergRewrite:
             data_sequence=sequence,
             unneeded=lambda table: unneeded_deletes(table, rewritten, written, sequence),
         )
-        committed = commit(self._of._catalog, self._of._name, change, lambda now: self._check(now, gone))
+        committed = commit(self._of._catalog, self._of._name, change, lambda now: self._check(now, exchanges))
         finish(committed.table, self.write_id, [file.path for file in written])
         for path in sweep_held_up(self._of._catalog, committed.table):
             log.info("Table %s: removed %s, which a dead write had left.", self._of._name, path)
         return str(committed.snapshot_id)
 
-    def _check(self, now: Table, gone: set[str]) -> None:
-        """Look that others have deleted no more rows of the files that were read, by their positions.
+    def _check(self, now: Table, exchanges: Sequence[FileExchange]) -> None:
+        """Look that others have deleted no more rows of the files that were read.
 
-        Equality deletes that came since apply to what is written, by its sequence number.
+        Equality deletes that came since apply to what is written, by its sequence number, unless it is in
+        another partition than what was read.
         """
-        found = deletes_by_path(now, files_of_snapshot(now))
-        for path in sorted(gone & found.keys()):
-            if any(each.by_position for each in set(found[path]) - set(self._of._deletes[path])):
-                raise ConflictError(
-                    f"table {self._of._name} was changed by another writer: rows of {path} were deleted; "
-                    "run it again on what is there now"
-                )
+        found = self._misfits(now, exchanges, range(len(exchanges)), gone=False)
+        if found:
+            raise ConflictError(
+                f"table {self._of._name} was changed by another writer: {found[min(found)]}; run it again on "
+                "what is there now"
+            )
 
-
-def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:
-    """Whether the nested parts of a column have the same fields in a file as in the table."""
-    old, new = stored.type, wanted.type
-    if not (pa.types.is_nested(old) or pa.types.is_nested(new)):
-        return True
-    if pa.types.is_map(old) and pa.types.is_map(new):
-        return _same_parts(old.key_field, new.key_field) and _same_parts(old.item_field, new.item_field)
-    if pa.types.is_struct(old) != pa.types.is_struct(new) or old.num_fields != new.num_fields:
-        return False
-    pairs = [(old.field(at), new.field(at)) for at in range(old.num_fields)]
-    known = all(field_id(a) == field_id(b) and field_id(a) is not None for a, b in pairs)
-    return (known or not pa.types.is_struct(old)) and all(_same_parts(a, b) for a, b in pairs)
-
-
-def _digest(mark: ClusterMark, schema: Schema) -> str:
-    """Of a curve and the columns that it goes by; these by their ids, since others may rename them."""
-    told = [mark.curve, *(schema.find_field(name).field_id for name in mark.columns)]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
+    def _misfits(
+        self, now: Table, exchanges: Sequence[FileExchange], places: Sequence[int], *, gone: bool = True
+    ) -> dict[int, str]:
+        """The places of exchanges whose files others have changed, and how; `gone`: or taken out."""
+        live = files_of_snapshot(now)
+        deletes = deletes_by_path(now, live)
+        known = {each.entry.file_path for each in self._of._found.deletes}
+        scoped = [
+            each.entry.file_path
+            for each in live.deletes
+            if not (each.by_position or each.everywhere or each.entry.file_path in known)
+        ]
+        found: dict[int, str] = {}
+        for at in places:
+            files = exchanges[at].removed
+            for path in (file.path for file in files):
+                if path not in deletes:
+                    if gone:
+                        found[at] = f"{path} is gone"
+                elif any(each.by_position for each in set(deletes[path]) - set(self._of._deletes[path])):
+                    found[at] = f"rows of {path} were deleted"
+            if scoped and any(file.outdated for file in files):
+                found[at] = f"rows of partitions were deleted by {scoped[0]}"
+        return found
 
 
 def _partition_of(file: DataFile) -> tuple[Any, ...]:

@@ -29,7 +29,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
-from hipslake.engine.reordering import in_order
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
@@ -37,8 +36,8 @@ from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, p
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
 from hipslake.tables.new_files import NewFile
+from hipslake.tables.row_order import in_sort_order
 from hipslake.tables.stored_files import NAME_MAPPING
-from hipslake.tables.transforms import partition_values
 
 DATA = "data"
 """The folder of a table's location in which data files lie, unless the table names another."""
@@ -127,23 +126,7 @@ class FileWriter:
 
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Rows in the sort order; rows that are equal in it stay in their order."""
-        keys: list[tuple[str, str]] = []
-        by: dict[str, Any] = {}
-        for at, field in enumerate(self.sort):
-            values = _sort_values(field, rows[field.field.column])
-            if values.null_count:
-                # As a key of its own: Arrow puts the nulls of all keys on the same side.
-                by[f"nulls of {at}"] = pc.is_null(values)
-                keys.append((f"nulls of {at}", "descending" if field.nulls_first else "ascending"))
-            if field.descending and pa.types.is_floating(values.type):
-                # NaN is the greatest number of Iceberg's order; Arrow puts it last in both directions.
-                by[f"nan of {at}"] = pc.fill_null(pc.is_nan(values), False)
-                keys.append((f"nan of {at}", "descending"))
-            by[f"values of {at}"] = values
-            keys.append((f"values of {at}", "descending" if field.descending else "ascending"))
-        if not keys:
-            return rows
-        return in_order(rows, pc.sort_indices(pa.table(by), sort_keys=keys).to_numpy())
+        return in_sort_order(rows, self.sort)
 
     def write(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> WrittenFile:
         """Write a file.
@@ -263,12 +246,6 @@ class FileWriter:
             if pa.types.is_floating(column.type):
                 counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
         return counts
-
-
-def _sort_values(field: SortField, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """What a column is sorted by; chunk by chunk, as one array may not hold all of it."""
-    found = [partition_values(field.field, chunk) for chunk in column.chunks or [pa.array([], column.type)]]
-    return pa.chunked_array([each.storage if isinstance(each, pa.ExtensionArray) else each for each in found])
 
 
 def _is_bounded_time(column: StatisticsCollector) -> bool:

@@ -14,15 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.clustering.planning import SORTED, ClusterMark, TableFile
 from hipslake.errors import InputError, SpecError
 from hipslake.sources.hive_folders import folder_values
 from hipslake.sources.links import refuse_links_out
 from hipslake.sources.table_formats import check_plain_folder
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.addresses import is_below
 from hipslake.storage.atomic import sync_folder
 from hipslake.storage.calendars import check_calendar, without_writer
@@ -30,10 +32,11 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import WHOLE, Share
+from hipslake.tables.compaction_protocol import WHOLE, CommittedExchanges, FileExchange, Share
 from hipslake.tables.footers import FileFooter, read_footer
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.parquet_folder.common_schema import common_schema
+from hipslake.tables.row_order import in_sort_order
 from hipslake.tables.stored_files import batch_rows, opened_parquet
 from hipslake.tables.stored_values import RowSum, StoredRows
 
@@ -66,12 +69,15 @@ class FolderAccess:
         store texts.
     int96 : {"us", "ns"}
         The unit that holds the times of files whose type says none.
+    sort : tuple of SortField
+        What rows of new files are sorted by.
     """
 
     source: str
     target: str
     schema: pa.Schema
     int96: Unit = "us"
+    sort: tuple[SortField, ...] = ()
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
@@ -95,7 +101,7 @@ class FolderAccess:
         storage = Storage.at(self.target)
         path = Storage.join(partition, f"{name}.parquet")
         metadata = {**(rows.schema.metadata or {}), **({MARK: mark_text(mark).encode()} if mark else {})}
-        rows = rows.replace_schema_metadata(metadata or None)
+        rows = in_sort_order(rows, self.sort).replace_schema_metadata(metadata or None)
         with (
             storage.open(path, "wb") as file,
             pq.ParquetWriter(
@@ -118,6 +124,8 @@ class ParquetFolder:
     uri, output : str
     run : str
         Names the run: what it has left at the output is its own.
+    by : ClusterMark, optional
+        What its rows are clustered by.
 
     Raises
     ------
@@ -129,9 +137,11 @@ class ParquetFolder:
         The output lies in the folder, or the folder in it.
     """
 
-    older_files = 0
+    target_bytes: int | None = None
+    partition_fields: tuple[PartitionField, ...] | None = None  # no file is of older partitions
 
-    def __init__(self, uri: str, output: str, run: str) -> None:
+    def __init__(self, uri: str, output: str, run: str, by: ClusterMark | None = None) -> None:
+        self.by = by
         self._source, self._output = Storage.at(uri), Storage.at(output)
         old, new = self._source.uri(), self._output.uri()
         if is_below(old, new) or is_below(new, old):
@@ -171,7 +181,13 @@ class ParquetFolder:
 
     @property
     def access(self) -> FolderAccess:
-        return FolderAccess(self._source.uri(), self._hidden, self.schema, self._int96)
+        return FolderAccess(self._source.uri(), self._hidden, self.schema, self._int96, self.sort_fields)
+
+    @cached_property
+    def sort_fields(self) -> tuple[SortField, ...]:
+        if self.by is None or self.by.curve != SORTED:
+            return ()
+        return tuple(SortField.parse(text) for text in self.by.columns)
 
     @cached_property
     def files(self) -> tuple[TableFile, ...]:
@@ -211,7 +227,7 @@ class ParquetFolder:
         return self._output.is_file(sign) and self._output.read(sign).decode().strip() == self._token
 
     @contextmanager
-    def rewriting(self) -> Iterator[FolderRewrite]:
+    def rewriting(self, last: bool = True) -> Iterator[FolderRewrite]:
         rewrite = FolderRewrite(self)
         rewrite.clear()  # of an attempt that was killed
         rewrite.sign()
@@ -267,7 +283,13 @@ class FolderRewrite:
 
     @property
     def access(self) -> FolderAccess:
-        return FolderAccess(self._folder.name, self._target.uri(), self._folder.schema, self._folder._int96)
+        folder = self._folder
+        return FolderAccess(
+            folder.name, self._target.uri(), folder.schema, folder._int96, folder.sort_fields
+        )
+
+    def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
+        raise NotImplementedError("no file of a folder is of older partitions")
 
     @property
     def work(self) -> Storage:
@@ -289,9 +311,9 @@ class FolderRewrite:
         if not self._target.is_local:
             self._target.write(WRITING, self._folder._token.encode())
 
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
+    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
         folder = self._folder
-        gone = {file.path for file in removed}
+        gone = {file.path for exchange in exchanges for file in exchange.removed}
         source = folder._source
         for path in folder._footers:
             if source.uri(path) not in gone:
@@ -305,7 +327,7 @@ class FolderRewrite:
             sync_folder(final.parent)
         else:
             self._target.delete(WRITING)
-        return folder._output.uri()
+        return CommittedExchanges(folder._output.uri(), {})
 
     def _keep(self, source: Storage, path: str) -> None:
         """Give a file that stays as it is a place in the new folder: a link, where there are such."""
