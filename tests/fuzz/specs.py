@@ -150,6 +150,10 @@ columns: [_healpix_29, night, mag]
 partitions: night >= '2026-01-01'
 target_file_size: 64 MiB
 min_file_size: 1 MiB
+max_file_size: 128 MiB
+max_rewrite_size: 1 GiB
+max_commits: 3
+repartition: false
 min_files: 2
 delete_file_threshold: 3
 group_size: 10 GiB

@@ -30,7 +30,8 @@ def write(folder: Path, text: str) -> Path:
 def test_a_spec_is_read_and_has_defaults(tmp_path: Path) -> None:
     spec = load_spec(write(tmp_path, WHOLE), CompactionSpec)
     assert spec.columns == ("_healpix_29", "night", "mag")
-    assert (spec.target_bytes, spec.min_bytes) == (64 << 20, 48 << 20)
+    assert spec.target_file_size is not None
+    assert (spec.target_file_size.value, spec.min_file_size, spec.max_commits) == (64 << 20, None, 1)
     assert (spec.num_ranges, spec.add_noise, spec.seed) == (1000, True, 0)
     assert spec.with_overrides(partitions="night = 'x'").partitions == "night = 'x'"
     assert spec.with_overrides(partitions=None) == spec
@@ -44,6 +45,20 @@ def test_a_spec_is_read_and_has_defaults(tmp_path: Path) -> None:
         ("table: survey.stars", "", "give either 'table'"),
         ("table: survey.stars", "table: a.b\nfolder: {uri: /a, output: /b}", "give either 'table'"),
         ("64 MiB", "3 rows", r"stars.yaml:7: target_file_size: 3 rows counts rows; write bytes"),
+        ("mode: hilbert", "mode: sort", "mode sort sorts by 'sort'; leave them out"),
+        ("mode: hilbert", "mode: hilbert\nsort: [ra]", "sort: is for mode sort, and this is hilbert"),
+        (
+            "table: survey.stars\nmode: hilbert\ncolumns: [_healpix_29, night, mag]",
+            "folder: {uri: /a, output: /b}\nmode: sort",
+            "sort: a folder has no sort order of its own",
+        ),
+        (
+            "table: survey.stars",
+            "folder: {uri: /a, output: /b}\nmax_commits: 2",
+            "max_commits: a new folder appears as a whole",
+        ),
+        ("64 MiB", "64 MiB\nmin_file_size: 65 MiB", "min_file_size: 65 MiB is more than target_file_size"),
+        ("64 MiB", "64 MiB\nmax_file_size: 63 MiB", "max_file_size: 63 MiB is less than target_file_size"),
         ("mode: hilbert", "mode: snake", "stars.yaml:4: mode: 'snake'"),
         ("0 4 * * *", "at dawn", "stars.yaml:8: schedule"),
         ("mode:", "modus:", "unknown key; did you mean 'mode'"),

@@ -203,3 +203,67 @@ def test_an_empty_table_is_left_alone(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     lake.sink(spec_of(lake), pa.table({"id": pa.array([], pa.int64()), "value": pa.array([], pa.int64())}))
     assert vacuum(lake).expired == ()
+
+
+def left_by_others(lake: Lake, *, days: float) -> list[Path]:
+    """Files that another engine has written and never committed."""
+    root = Path(spec_location(lake))
+    paths = [
+        root / "data" / "id_bucket=0" / "00000-0-left.parquet",
+        root / "metadata" / "0123-m0.avro",
+        root / "data" / "_temporary" / "0.parquet",
+        root / "data" / ".hidden.parquet",
+        root / "metadata" / "version-hint.text",
+        root / "elsewhere" / "0.parquet",
+    ]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"left")
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - days * 24 * 3600))
+    return paths
+
+
+def orphaned(lake: Lake, days: float | None, *, dry_run: bool) -> TableVacuumOutcome:
+    spec = spec_of(lake)
+    return vacuum_table(
+        open_catalog(spec.iceberg, lake.warehouse),
+        spec.table,
+        Retention.of(100, 100),
+        now=datetime.now(UTC),
+        dry_run=dry_run,
+        orphan_days=days,
+    )
+
+
+def test_files_that_were_never_committed_go_once_they_are_old(lake: Lake) -> None:
+    before, rows = files(lake), values(lake)
+    left = left_by_others(lake, days=3)
+    for days in (None, 3.5):
+        assert orphaned(lake, days, dry_run=False).orphans == ()
+        assert all(path.exists() for path in left)
+    for dry_run in (True, False):
+        outcome = orphaned(lake, 2.5, dry_run=dry_run)
+        assert sorted(outcome.orphans) == sorted(map(str, left[:2]))
+        assert outcome.orphan_bytes == 8
+        assert [path.exists() for path in left] == [dry_run, dry_run, True, True, True, True]
+    assert before.keys() <= files(lake).keys()
+    assert values(lake) == rows
+    assert orphaned(lake, 2.5, dry_run=False).orphans == ()
+
+
+def test_what_a_branch_or_a_living_write_needs_is_no_orphan(lake: Lake) -> None:
+    table = lake.table(spec_of(lake))
+    oldest = table.snapshots()[0].snapshot_id
+    table.manage_snapshots().create_branch(oldest, "audit").commit()
+    living = claim_write(writes_of(table), datetime.now(UTC))
+    data = Path(table.location()) / "data" / living / "0.parquet"
+    data.parent.mkdir()
+    data.write_bytes(b"x")
+    for path in files(lake):
+        os.utime(path, (0, 0))
+    writing = Path(table.location()) / "_writes" / living
+    for path in writing.rglob("*"):
+        os.utime(path)
+    assert orphaned(lake, 1, dry_run=False).orphans == ()
+    assert data.exists()
+    assert values(lake, oldest) == [0]

@@ -49,6 +49,7 @@ class CompactionSpec(NamedSpec):
     max_file_size: Bytes | None = None  # files above it are cut; None: 1.8 times the target
     max_rewrite_size: Bytes | None = None  # no more is read and written in a run; None: no bound
     max_commits: int = Field(default=1, ge=1, le=1000)  # groups are committed in so many parts
+    manifests: bool = False  # of an Iceberg table: small ones are merged, and large ones cut
     repartition: bool = True  # files of older partition specs are rewritten into the present one
     min_files: int = Field(default=1, ge=1)  # partitions in which fewer want it are left alone
     delete_file_threshold: int | None = Field(default=1, ge=1)  # rewritten from so many on; None: for none
@@ -74,6 +75,8 @@ class CompactionSpec(NamedSpec):
             raise ValueError(f"sort: is for mode sort, and this is {self.mode}; leave it out")
         if self.mode is CompactionMode.SORT and not self.sort and self.folder is not None:
             raise ValueError("sort: a folder has no sort order of its own; name what to sort by")
+        if self.folder is not None and self.manifests:
+            raise ValueError("manifests: a folder has none; leave it out")
         if self.folder is not None and self.max_commits > 1:
             raise ValueError("max_commits: a new folder appears as a whole; leave it out")
         least, target, most = (

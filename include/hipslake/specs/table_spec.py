@@ -23,7 +23,7 @@ from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
-from hipslake.specs.vacuum_spec import VacuumSpec
+from hipslake.specs.vacuum_spec import TableVacuumSpec
 
 MIN_FILE_BYTES = 1 << 10
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
@@ -192,7 +192,7 @@ class TableSpec(NamedSpec):
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
     schedule: Following = None  # None: when the catalog that it is fed from is published
-    vacuum: VacuumSpec = VacuumSpec()  # of its snapshots
+    vacuum: TableVacuumSpec = TableVacuumSpec()  # of its snapshots
 
     @field_validator("table")
     @classmethod

@@ -12,6 +12,7 @@ from hipslake.specs.schedule import check_cron
 
 MAX_KEEP_VERSIONS = 1_000_000
 MAX_KEEP_DAYS = 36_500.0
+MIN_ORPHAN_DAYS = 1.0  # a write that takes longer has to be known by its heartbeat
 
 
 class Retention(Frozen):
@@ -39,3 +40,10 @@ class VacuumSpec(Retention):
     """What a catalog's vacuum keeps, and when it runs."""
 
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand
+
+
+class TableVacuumSpec(VacuumSpec):
+    """What a table's vacuum keeps; its versions are snapshots."""
+
+    orphan_days: float | None = Field(default=None, ge=MIN_ORPHAN_DAYS, le=MAX_KEEP_DAYS)
+    """Files that were never committed go once they are older, whoever wrote them; None: only our own."""

@@ -79,6 +79,22 @@ class CommittedExchanges(NamedTuple):
     refused: dict[int, str]
 
 
+class MergedManifests(NamedTuple):
+    """What became of the manifests of a table.
+
+    Attributes
+    ----------
+    before, after : int
+        How many there are.
+    version : str
+        The snapshot that has them; "" if nothing was to do.
+    """
+
+    before: int
+    after: int
+    version: str
+
+
 class Rewrite(WriteUnderWay, Protocol):
     """A change of a table that is under way."""
 
@@ -159,4 +175,13 @@ class CompactedTable(Protocol):
         ----------
         last : bool
             No other change of this run follows.
+        """
+
+    def merge_manifests(self, *, dry_run: bool) -> MergedManifests | None:
+        """Merge small lists of files, and cut large ones; None where the table has none.
+
+        Raises
+        ------
+        ConflictError
+            Others kept committing first.
         """

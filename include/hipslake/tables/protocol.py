@@ -282,6 +282,8 @@ class TableVacuumOutcome(Frozen):
     files: int = 0  # that were deleted
     bytes: int = 0
     swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
+    orphans: tuple[str, ...] = ()  # files that were never committed
+    orphan_bytes: int = 0
 
 
 class NamedTable(Protocol):
@@ -302,8 +304,10 @@ class NamedTable(Protocol):
     def sweep(self, stale_after: float | None = None) -> list[str]:
         """Delete what dead writes have left; return the paths below the table's location."""
 
-    def vacuum(self, retention: Retention, *, now: datetime, dry_run: bool = True) -> TableVacuumOutcome:
-        """Delete old versions, and every file that no version names any more."""
+    def vacuum(
+        self, retention: Retention, *, now: datetime, dry_run: bool = True, orphan_days: float | None = None
+    ) -> TableVacuumOutcome:
+        """Delete old versions, and every file that no version names any more; and, if asked, orphans."""
 
     def compaction(self, run: Storage, by: ClusterMark | None = None) -> CompactedTable:
         """What a compaction sees.

@@ -185,11 +185,17 @@ class CompactTableOperator(SparkStepOperator):
 class VacuumTableOperator(SpecOperator, RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 
-    Params and what they mean are those of `RetentionOperator`; parameters are those of `SpecOperator`.
+    Params and what they mean are those of `RetentionOperator`, and `orphan_days`, which is optional; parameters
+    are those of `SpecOperator`.
     """
 
     step = "vacuum_table"
 
     def request_fields(self, context: Context) -> dict[str, Any]:
         spec = _spec_with_connection(self.spec_file)
-        return super().request_fields(context) | {"iceberg": spec.iceberg, "table": spec.table}
+        days = context["params"].get("orphan_days")
+        return super().request_fields(context) | {
+            "iceberg": spec.iceberg,
+            "table": spec.table,
+            "orphan_days": None if days is None else float(days),
+        }

@@ -6,7 +6,13 @@ from airflow.sdk import Param
 from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.margin_spec import MAX_ARCSEC, MIN_ARCSEC
-from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
+from hipslake.specs.vacuum_spec import (
+    MAX_KEEP_DAYS,
+    MAX_KEEP_VERSIONS,
+    MIN_ORPHAN_DAYS,
+    TableVacuumSpec,
+    VacuumSpec,
+)
 
 from hipslake_airflow.params.fields import (
     LONGEST_URI,
@@ -167,6 +173,19 @@ def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Par
         What goes: versions, or the snapshots of a table.
     """
     one = versions.removesuffix("s")
+    orphans = {}
+    if isinstance(kept, TableVacuumSpec):
+        orphans["orphan_days"] = Param(
+            kept.orphan_days,
+            type=["null", "number"],
+            minimum=MIN_ORPHAN_DAYS,
+            maximum=MAX_KEEP_DAYS,
+            title="Orphan days",
+            description=(
+                "Files in the table's folders that were never committed go once they are older than so many "
+                "days, whoever wrote them. Empty: only those of runs of this library that died."
+            ),
+        )
     return {
         "keep_versions": Param(
             kept.keep_versions,
@@ -187,6 +206,7 @@ def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Par
                 f"of runs. Who has opened a {one} needs its files until the work is done."
             ),
         ),
+        **orphans,
         "dry_run": switch_field(
             "Dry run",
             "Only log what would be deleted. A run that the schedule of the spec started deletes, "

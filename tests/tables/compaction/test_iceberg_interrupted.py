@@ -28,7 +28,7 @@ def with_others_first(monkeypatch: pytest.MonkeyPatch, others: Any) -> None:
     """Let something happen between the writing of files and their commit."""
     commit = IcebergRewrite.commit
 
-    def second(self: IcebergRewrite, *told: Any) -> str:
+    def second(self: IcebergRewrite, *told: Any) -> Any:
         monkeypatch.setattr(IcebergRewrite, "commit", commit)
         others()
         return commit(self, *told)

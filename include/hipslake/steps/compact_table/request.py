@@ -112,6 +112,8 @@ class CompactTableReport(Report):
     expected_files: int = 0  # of the plan
     files_left_out: int = 0  # that lie in the folder, and are hidden or no Parquet files
     left_out: tuple[str, ...] = ()  # the first of them
+    manifests_before: int | None = None  # if they were looked at
+    manifests_after: int | None = None
     before: SkippingQuality | None = None  # of the files considered
     after: SkippingQuality | None = None
     picture: str = ""  # URI of it

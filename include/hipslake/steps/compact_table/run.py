@@ -75,10 +75,24 @@ def _compacted(request: CompactTableRequest, table: CompactedTable, engine: Engi
     with phases("plan"):
         plan = planned(request, table)
     report = plan.report(request, table)
-    if not plan.groups or request.dry_run:
-        log.info("%s", report.text)
-        return report.model_copy(update={"seconds": phases.seconds})
-    return _rewritten(request, table, plan, engine, phases, report)
+    if plan.groups and not request.dry_run:
+        report = _rewritten(request, table, plan, engine, phases, report)
+    if request.spec.manifests:
+        with phases("manifests"):
+            report = _with_manifests(report, table)
+    log.info("%s", report.text)
+    return report.model_copy(update={"seconds": phases.seconds})
+
+
+def _with_manifests(report: CompactTableReport, table: CompactedTable) -> CompactTableReport:
+    """Merge manifests, and say so."""
+    merged = table.merge_manifests(dry_run=report.dry_run)
+    if merged is None:
+        return report
+    would = "would become" if report.dry_run else "became"
+    text = f"{report.text} {merged.before} manifests {would} {merged.after}."
+    told = {"manifests_before": merged.before, "manifests_after": merged.after, "text": text}
+    return report.model_copy(update=told | ({"version": merged.version} if merged.version else {}))
 
 
 def _rewritten(
@@ -217,7 +231,6 @@ def _reported(
             f" A box query opened {finished.before.files_touched:.1f} of {finished.before.files} files, and "
             f"opens {finished.after.files_touched:.1f} of {finished.after.files}."
         )
-    log.info("%s", text)
     return finished.model_copy(update={"text": text})
 
 

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
 from hipslake.specs.table_spec import IcebergSpec
-from hipslake.specs.vacuum_spec import Retention
+from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MIN_ORPHAN_DAYS, Retention
 from hipslake.steps.ingest.request import CatalogRunRequest, ResolveReport
 from hipslake.steps.report import CatalogReport, Report, Request
 from hipslake.storage.folder import Storage
@@ -122,6 +122,7 @@ class VacuumTableRequest(RetentionRequest):
 
     iceberg: IcebergSpec = IcebergSpec()
     table: str  # namespace.table
+    orphan_days: float | None = Field(default=None, ge=MIN_ORPHAN_DAYS, le=MAX_KEEP_DAYS)
 
 
 class VacuumTableReport(Report):
@@ -133,6 +134,9 @@ class VacuumTableReport(Report):
     kept: tuple[int, ...] = ()  # ids of the snapshots
     expired: tuple[int, ...] = ()
     swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
+    orphans: tuple[str, ...] = ()  # the first of the files that were never committed
+    orphan_files: int = 0
+    orphan_bytes: int = 0
     removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
     text: str = ""
 

@@ -9,6 +9,9 @@ from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.steps.upkeep.request import VacuumTableReport, VacuumTableRequest
 from hipslake.tables.opening import open_table
 
+_NAMED = 5  # orphans that a text names
+_MOST_TOLD = 1000
+
 
 def run(request: VacuumTableRequest) -> VacuumTableReport:
     """Vacuum the table, if there is one yet.
@@ -29,7 +32,12 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
             text = f"There is no table {request.table} yet."
             return VacuumTableReport(dry_run=request.dry_run, table=request.table, text=text)
         with phases("vacuum"):
-            outcome = table.vacuum(retention, now=request.created, dry_run=request.dry_run)
+            outcome = table.vacuum(
+                retention,
+                now=request.created,
+                dry_run=request.dry_run,
+                orphan_days=request.orphan_days,
+            )
     with phases("runs"):
         removed = [] if request.dry_run else remove_old_runs_of_dag(request.run_uri)
     would = "Would drop" if request.dry_run else "Dropped"
@@ -37,6 +45,13 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
         f"{would} {len(outcome.expired)} snapshots of {request.table}, and {outcome.files} files of "
         f"{outcome.bytes} bytes. Kept: {len(outcome.kept)} snapshots."
     )
+    if request.orphan_days is not None:
+        named = ", ".join(outcome.orphans[:_NAMED]) + (", ..." if len(outcome.orphans) > _NAMED else "")
+        text = (
+            f"{text} {'Would delete' if request.dry_run else 'Deleted'} {len(outcome.orphans)} files of "
+            f"{outcome.orphan_bytes} bytes that were never committed and are older than "
+            f"{request.orphan_days:g} days" + (f": {named}." if named else ".")
+        )
     return VacuumTableReport(
         files=outcome.files,
         bytes=outcome.bytes,
@@ -45,6 +60,9 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
         kept=outcome.kept,
         expired=outcome.expired,
         swept=outcome.swept,
+        orphans=outcome.orphans[:_MOST_TOLD],
+        orphan_files=len(outcome.orphans),
+        orphan_bytes=outcome.orphan_bytes,
         removed=tuple(removed),
         text=text,
         seconds=phases.seconds,

@@ -34,7 +34,7 @@ from hipslake.tables.iceberg.commit_attempts import (
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
 from hipslake.tables.iceberg.metadata_files import manifests_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
-from hipslake.tables.iceberg.snapshot_producers import Append, Exchange, MergingAppend
+from hipslake.tables.iceberg.snapshot_producers import Append, Exchange, ManifestMerge, MergingAppend
 from hipslake.tables.iceberg.stored_marks import PropertyChange
 from hipslake.versions.heartbeat import refuse_swept
 
@@ -69,6 +69,8 @@ class TableChange:
         the snapshot in which their rows were read, equality deletes that came since apply to them.
     unneeded : callable
         Tells which delete files of the table, as it is found, nothing needs once this change is made.
+    manifest_bytes : int, optional
+        Nothing comes and goes, but manifests are merged and cut, so that each has about so many bytes.
     """
 
     operation: Operation
@@ -79,6 +81,7 @@ class TableChange:
     summary: dict[str, str] = field(default_factory=dict)
     data_sequence: int | None = None
     unneeded: Callable[[Table], Sequence[DataFile]] = lambda table: ()
+    manifest_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -283,9 +286,13 @@ def _commit_once(table: Table, change: TableChange) -> None:
         if change.operation is Operation.APPEND:
             merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
             made = MergingAppend if merging else Append
+        elif change.manifest_bytes is not None:
+            made = ManifestMerge
         producer = made(change.operation, transaction, table.io, snapshot_properties=summary)
         if isinstance(producer, Exchange):
             producer.data_sequence = change.data_sequence
+        if isinstance(producer, ManifestMerge) and change.manifest_bytes is not None:
+            producer.manifest_bytes = change.manifest_bytes
         # An earlier try may still take effect: no two tries write files of the same names.
         producer.commit_uuid = f"{commit_uuid(change.write_id)}-{producer.snapshot_id}"
         with producer:

@@ -20,7 +20,7 @@ from hipslake.errors import ConflictError, PlanError, SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import CommittedExchanges, FileExchange
+from hipslake.tables.compaction_protocol import CommittedExchanges, FileExchange, MergedManifests
 from hipslake.tables.deleted_rows import DeleteFile
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
@@ -38,6 +38,7 @@ from hipslake.tables.iceberg.delete_index import (
     unneeded_deletes,
 )
 from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.iceberg.manifest_merging import merge_manifests
 from hipslake.tables.iceberg.partition_columns import partition_column
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin, write_of
@@ -184,6 +185,9 @@ class IcebergCompaction:
             if snapshot is not None:
                 return str(snapshot.snapshot_id)
         return None
+
+    def merge_manifests(self, *, dry_run: bool) -> MergedManifests:
+        return merge_manifests(self._catalog, open_table(self._catalog, self._name), dry_run=dry_run)
 
     @contextmanager
     def rewriting(self, last: bool = True) -> Iterator[IcebergRewrite]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -35,6 +36,7 @@ from hipslake.tables.iceberg.commit import (
 )
 from hipslake.tables.iceberg.commit_attempts import announce_attempt
 from hipslake.tables.iceberg.metadata_files import version_of
+from hipslake.tables.iceberg.orphan_files import OrphanFile, orphan_files
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -57,7 +59,13 @@ TRIES = 30
 
 
 def vacuum_table(
-    catalog: Catalog, name: str, retention: Retention, *, now: datetime, dry_run: bool = True
+    catalog: Catalog,
+    name: str,
+    retention: Retention,
+    *,
+    now: datetime,
+    dry_run: bool = True,
+    orphan_days: float | None = None,
 ) -> TableVacuumOutcome:
     """Vacuum a table.
 
@@ -73,6 +81,9 @@ def vacuum_table(
         The time to which ages are counted.
     dry_run : bool
         Only say what would be done, as things stand.
+    orphan_days : float, optional
+        Delete also files in the table's folders that were never committed and are older than that, whoever
+        wrote them: see `hipslake.tables.iceberg.orphan_files`.
 
     Raises
     ------
@@ -90,7 +101,8 @@ def vacuum_table(
         gone = _expired(table, retention, now)
         unneeded = [*_unneeded(table, gone), *_forgotten(table)]
         sizes = [_size(path) for path in unneeded]
-        return _outcome(table, gone, dry_run=True, files=len(sizes), bytes=sum(sizes))
+        orphans = _orphans(catalog, name, orphan_days, but=unneeded)
+        return _outcome(table, gone, orphans, dry_run=True, files=len(sizes), bytes=sum(sizes))
     swept = sweep_writes(catalog, name)
     table = open_table(catalog, name)
     write_id = claim(table)
@@ -113,15 +125,37 @@ def vacuum_table(
         keep_unneeded(table, write_id, _forgotten(table))
         removed += delete_unneeded(table, write_id, named_files(table).metadata)
     finish(table, write_id, (), attempts=1)
+    orphans = _orphans(catalog, name, orphan_days)
+    for orphan in orphans:
+        with suppress(FileNotFoundError):
+            orphan.root.delete(orphan.path)
     size = sum(size for _, size in removed)
-    return _outcome(before, gone, dry_run=False, files=len(removed), bytes=size, swept=tuple(swept))
+    return _outcome(before, gone, orphans, dry_run=False, files=len(removed), bytes=size, swept=tuple(swept))
 
 
-def _outcome(table: Table, gone: Sequence[Snapshot], **told: Any) -> TableVacuumOutcome:
+def _orphans(
+    catalog: Catalog, name: str, days: float | None, but: Sequence[str] = ()
+) -> list[OrphanFile]:
+    if days is None:
+        return []
+    others = {normal_address(path) for path in but}
+    found = orphan_files(catalog, name, days)
+    return [orphan for orphan in found if normal_address(orphan.uri) not in others]
+
+
+def _outcome(
+    table: Table, gone: Sequence[Snapshot], orphans: Sequence[OrphanFile], **told: Any
+) -> TableVacuumOutcome:
     expired = {snapshot.snapshot_id for snapshot in gone}
     ids = [snapshot.snapshot_id for snapshot in _by_age(table)]
     kept = tuple(number for number in ids if number not in expired)
-    return TableVacuumOutcome(kept=kept, expired=tuple(number for number in ids if number in expired), **told)
+    return TableVacuumOutcome(
+        kept=kept,
+        expired=tuple(number for number in ids if number in expired),
+        orphans=tuple(orphan.uri for orphan in orphans),
+        orphan_bytes=sum(orphan.bytes for orphan in orphans),
+        **told,
+    )
 
 
 def _by_age(table: Table) -> list[Snapshot]:

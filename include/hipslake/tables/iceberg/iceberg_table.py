@@ -87,8 +87,12 @@ class IcebergTable:
     def sweep(self, stale_after: float | None = None) -> list[str]:
         return sweep_writes(self._catalog, self._name, stale_after)
 
-    def vacuum(self, retention: Retention, *, now: datetime, dry_run: bool = True) -> TableVacuumOutcome:
-        return vacuum_table(self._catalog, self._name, retention, now=now, dry_run=dry_run)
+    def vacuum(
+        self, retention: Retention, *, now: datetime, dry_run: bool = True, orphan_days: float | None = None
+    ) -> TableVacuumOutcome:
+        return vacuum_table(
+            self._catalog, self._name, retention, now=now, dry_run=dry_run, orphan_days=orphan_days
+        )
 
     def compaction(self, run: Storage, by: ClusterMark | None = None) -> IcebergCompaction:
         return IcebergCompaction(self._catalog, self._name, run, by)

@@ -7,6 +7,7 @@ sequence number of its snapshot.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pyiceberg.exceptions import ValidationException
 from pyiceberg.manifest import (
@@ -28,6 +29,11 @@ from pyiceberg.table.update.snapshot import (
     _OverwriteFiles,
     _SnapshotProducer,
 )
+
+from hipslake.clustering.planning import FileSizing, RewriteGroup, TableFile, plan_bin_packing
+
+DEFAULT_MANIFEST_BYTES = 8 << 20
+"""The size of manifests, if a table says none."""
 
 
 def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
@@ -176,3 +182,59 @@ class Exchange(_Producer, _OverwriteFiles):
         summary = super()._summary(snapshot_properties)
         self._operation = asked
         return Summary(asked, **summary.additional_properties)
+
+
+class ManifestMerge(Exchange):
+    """The same files in other manifests: small ones are merged, and large ones cut.
+
+    Entries are put in order by partition, so that a reader which asks for some partitions opens few manifests.
+    """
+
+    manifest_bytes: int = DEFAULT_MANIFEST_BYTES
+
+    def _manifests(self) -> list[ManifestFile]:
+        snapshot = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
+        found = list(snapshot.manifests(self._io)) if snapshot is not None else []
+        by_path = {manifest.manifest_path: manifest for manifest in found}
+        made: list[ManifestFile] = []
+        for group in merged_manifests(found, self.manifest_bytes):
+            entries: list[ManifestEntry] = []
+            for file in group.files:
+                entries += self.fetch_manifest_entry(by_path[file.path])
+                first = by_path.pop(file.path)
+            entries.sort(key=_partition_order)
+            for at in range(group.num_files):
+                some = entries[len(entries) * at // group.num_files : len(entries) * (at + 1) // group.num_files]
+                if some:
+                    kind = first.partition_spec_id, first.content
+                    made.append(self._written(*kind, some, ManifestEntryStatus.EXISTING))
+        return [*made, *by_path.values()]
+
+
+def merged_manifests(manifests: Sequence[ManifestFile], manifest_bytes: int) -> list[RewriteGroup]:
+    """Which manifests are written anew together, and into how many; as data files are packed.
+
+    Parameters
+    ----------
+    manifests : sequence of ManifestFile
+    manifest_bytes : int
+        How large a manifest should be.
+    """
+    files = [
+        TableFile(
+            manifest.manifest_path,
+            (manifest.added_files_count or 0) + (manifest.existing_files_count or 0),
+            manifest.manifest_length,
+            f"{manifest.partition_spec_id} {manifest.content.value}",
+        )
+        for manifest in manifests
+    ]
+    sizing = FileSizing.of(manifest_bytes)
+    return plan_bin_packing(files, sizing=sizing, group_bytes=sum(file.bytes for file in files) + 1)
+
+
+def _partition_order(entry: ManifestEntry) -> tuple[tuple[bool, Any], ...]:
+    """By partition, nulls first."""
+    partition = entry.data_file.partition
+    values = [partition[at] for at in range(len(partition))]
+    return tuple((value is not None, value) for value in values)

@@ -226,6 +226,9 @@ class ParquetFolder:
     def _is_ours(self, sign: str) -> bool:
         return self._output.is_file(sign) and self._output.read(sign).decode().strip() == self._token
 
+    def merge_manifests(self, *, dry_run: bool) -> None:
+        """A folder has no lists of its files."""
+
     @contextmanager
     def rewriting(self, last: bool = True) -> Iterator[FolderRewrite]:
         rewrite = FolderRewrite(self)
