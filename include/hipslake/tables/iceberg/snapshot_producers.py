@@ -35,6 +35,9 @@ from hipslake.clustering.planning import FileSizing, RewriteGroup, TableFile, pl
 DEFAULT_MANIFEST_BYTES = 8 << 20
 """The size of manifests, if a table says none."""
 
+LEAST_ENTRIES = 1000
+"""A manifest of fewer than twice as many entries is not cut: each part has the whole schema once more."""
+
 
 def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
     """The newest schema of a table that has some columns; the present one, if none has all of them."""
@@ -223,7 +226,7 @@ def merged_manifests(manifests: Sequence[ManifestFile], manifest_bytes: int) -> 
     files = [
         TableFile(
             manifest.manifest_path,
-            (manifest.added_files_count or 0) + (manifest.existing_files_count or 0),
+            ((manifest.added_files_count or 0) + (manifest.existing_files_count or 0)) // LEAST_ENTRIES,
             manifest.manifest_length,
             f"{manifest.partition_spec_id} {manifest.content.value}",
         )
