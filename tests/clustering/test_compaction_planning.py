@@ -1,4 +1,4 @@
-"""Plans of compactions: groups, how many files come of them, what is left alone, and that it comes to an end."""
+"""Plans of compactions: groups, how many files come of them, what is left alone, and that it ends."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ def test_files_of_which_no_two_fit_into_one_become_fewer() -> None:
 def test_large_files_are_cut() -> None:
     files = [file(name, 10 << 30) for name in "abc"]
     for full in (False, True):
-        [group] = plan_bin_packing(
-            files, sizing=FileSizing.of(128 * MIB), group_bytes=100 << 30, full=full
-        )
+        [group] = plan_bin_packing(files, sizing=FileSizing.of(128 * MIB), group_bytes=100 << 30, full=full)
         assert group.num_files == 240
     one_row = TableFile("d", 1, 10 << 30)  # cannot be
     assert plan_bin_packing([one_row], sizing=FileSizing.of(128 * MIB), group_bytes=100 << 30) == []

@@ -94,7 +94,9 @@ def test_deletes_that_a_file_needs_stay(lake: Lake) -> None:
     committed(table, lambda delta: delta.data(rows(7, 8)))
     committed(table, lambda delta: delta.values(key(7)))
     expected = counted(plain_rows(table_of(lake)))
-    compact(request(lake, repartition=False))  # files of the older partition spec stay as they are, and so do their deletes
+    compact(
+        request(lake, repartition=False)
+    )  # files of the older partition spec stay as they are, and so do their deletes
     assert counted(plain_rows(table_of(lake))) == expected
     left = files_of_snapshot(table_of(lake)).deletes
     assert sorted(each.by_position for each in left) == [False, True]

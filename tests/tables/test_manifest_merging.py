@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hipslake.errors import SpecError
 from hipslake.tables.iceberg import snapshot_producers
-from hipslake.tables.iceberg.commit import snapshot_of
 from hipslake.tables.iceberg.data_files import has_delete_files, live_files
 from pyiceberg.table import Table
 
@@ -16,7 +15,7 @@ from tests.tables.compaction.compacting import compact, stars
 from tests.tables.compaction.iceberg import request, table_of
 from tests.tables.plain_reader import counted, plain_rows
 from tests.tables.row_deletes import delete_rows
-from tests.tables.sinking import Lake
+from tests.tables.sinking import Lake, utc
 
 NOT_MERGED = {"commit.manifest-merge.enabled": "false"}
 
@@ -119,13 +118,19 @@ def test_delete_manifests_stay_apart_and_still_apply(tmp_path: Path) -> None:
 
 
 def test_sinks_are_known_after_their_manifests_were_merged(lake: Lake) -> None:
+    spec = lake.spec(partition=["bucket[3](id)"], properties=NOT_MERGED)
+    night = {"start": utc("2026-01-01T00:00:00"), "end": utc("2026-01-02T00:00:00")}
+    landed = lake.land(stars(60, seed=20))
+    lake.sink(spec, uri=landed, **night)
     merged(lake)
-    again = lake.sink(lake.spec(partition=["bucket[3](id)"], properties=NOT_MERGED), stars(60, seed=11))
-    assert again.skipped
-    newest = table_of(lake).current_snapshot()
-    assert newest is not None
-    assert newest.summary is not None
-    assert snapshot_of(table_of(lake), newest.summary["hipslake.write"]) == newest
+    assert lake.sink(spec, uri=landed, **night).skipped
+    others = counted([row for row in plain_rows(table_of(lake)) if row["id"] < 20_000_000])
+    replaced = lake.sink(spec, stars(50, seed=21), **night)
+    assert (replaced.rows_out, replaced.rows_updated) == (50, 60)
+    assert counted(plain_rows(table_of(lake))) == others + counted(
+        table_of(lake).scan("id >= 21000000").to_arrow().to_pylist()
+    )
+    assert table_of(lake).scan().to_arrow().num_rows == 12 * 60 + 50
 
 
 def test_files_are_packed_before_their_manifests(lake: Lake) -> None:

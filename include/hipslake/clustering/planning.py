@@ -1,9 +1,9 @@
 """Which files a compaction rewrites, in which groups, and into how many.
 
-Bin-packing brings small files together and cuts large ones. Clustering, along a curve or by a sort order, puts
-the rows of a group of files in order. What was clustered before in the same way is left alone, once its group
-has reached its size, or as long as little is new beside it: a table that grows is not rewritten as a whole
-each night. Files of older partition specs are rewritten into partitions of the present one.
+Bin-packing brings small files together and cuts large ones. Clustering, along a curve or by a sort order,
+puts the rows of a group of files in order. What was clustered before in the same way is left alone, once its
+group has reached its size, or as long as little is new beside it: a table that grows is not rewritten as a
+whole each night. Files of older partition specs are rewritten into partitions of the present one.
 """
 
 from __future__ import annotations
@@ -177,7 +177,9 @@ def plan_bin_packing(
     """
     found = []
     for partition, members in _by_partition(files):
-        some = [file for file in members if full or not sizing.fits(file) or needs_merging(file, most_deletes)]
+        some = [
+            file for file in members if full or not sizing.fits(file) or needs_merging(file, most_deletes)
+        ]
         for part in _next_fit(sorted(some, key=lambda file: (file.bytes, file.path)), group_bytes):
             group = RewriteGroup(partition, tuple(part), sizing.num_files(sum(file.bytes for file in part)))
             wanted = any(needs_merging(file, most_deletes) or is_large(file, sizing) for file in part)
@@ -360,7 +362,8 @@ def _filled(files: Sequence[TableFile], group_bytes: int, most: int | None) -> l
         groups[-1].append(file)
         sizes[-1] += file.bytes
     if len(groups) > 1 and sizes[-1] < group_bytes and (most is None or sizes[-1] + sizes[-2] <= most):
-        groups[-2] += groups.pop()
+        rest = groups.pop()
+        groups[-1] += rest
     return groups
 
 

@@ -66,9 +66,7 @@ class CompactionSpec(NamedSpec):
             raise ValueError("give either 'table' (of an Iceberg catalog) or 'folder' (of Parquet files)")
         if self.mode in (CompactionMode.BINPACK, CompactionMode.SORT) and self.columns:
             what = "sorts by 'sort'" if self.mode is CompactionMode.SORT else "clusters by none"
-            raise ValueError(
-                f"columns: mode {self.mode} {what}; leave them out, or write 'mode: hilbert'"
-            )
+            raise ValueError(f"columns: mode {self.mode} {what}; leave them out, or write 'mode: hilbert'")
         if self.is_curve and not self.columns:
             raise ValueError(f"columns: mode {self.mode} needs at least one column to cluster by")
         if self.sort and self.mode is not CompactionMode.SORT:

@@ -1,4 +1,4 @@
-"""The order of rows by sort fields: columns or transforms of them, in either direction, nulls at either end."""
+"""The order of rows by sort fields: columns or transforms of them, up or down, nulls first or last."""
 
 from __future__ import annotations
 

@@ -185,8 +185,8 @@ class CompactTableOperator(SparkStepOperator):
 class VacuumTableOperator(SpecOperator, RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 
-    Params and what they mean are those of `RetentionOperator`, and `orphan_days`, which is optional; parameters
-    are those of `SpecOperator`.
+    Params and what they mean are those of `RetentionOperator`, and `orphan_days`, which is optional;
+    parameters are those of `SpecOperator`.
     """
 
     step = "vacuum_table"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,7 +78,7 @@ def test_a_folder_is_sorted_over_all_files(folder: Path, tmp_path: Path) -> None
     named = [row for row in found if row["name"] is not None]
     assert [row["name"] for row in named] == sorted((row["name"] for row in named), reverse=True)
     assert all(row["name"] is None for row in found[len(named) :])
-    pairs = zip(found, found[1:], strict=False)
+    pairs = pairwise(found)
     assert all(one["ra"] <= two["ra"] for one, two in pairs if one["name"] == two["name"])
     assert rows_in(tmp_path / "out").equals(rows_in(folder))
     again = request(tmp_path, dry_run=True, **by, **places(tmp_path / "out", tmp_path / "two"))

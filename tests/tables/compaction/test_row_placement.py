@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_files_follow_each_other_in_the_sort_order(
         key = plain_key(row, descending=descending, nulls_first=nulls == "first")
         by_file.setdefault(file, []).append(key)
     in_order = [by_file[file] for file in sorted(by_file)]
-    for one, two in zip(in_order, in_order[1:], strict=False):
+    for one, two in pairwise(in_order):
         assert max(one) <= min(two)
     # The sample is all rows, with the same noise: files are even.
     counts = np.bincount(found, minlength=files)
@@ -78,9 +79,7 @@ def test_without_a_sample_all_rows_go_to_one_file() -> None:
 
 
 def test_rows_go_to_files_in_the_order_in_which_they_are_read() -> None:
-    placement = SequentialPlacement(
-        np.array([3, 7]), np.array([0.0, 100.0]), np.array([10.0, 2.0]), 200.0, 4
-    )
+    placement = SequentialPlacement(np.array([3, 7]), np.array([0.0, 100.0]), np.array([10.0, 2.0]), 200.0, 4)
     first = placement.place(batch_of([(0.0, "a")] * 10), row_numbers(3, 0, 10))[0]
     second = placement.place(batch_of([(0.0, "a")] * 60), row_numbers(7, 0, 60))[0]
     assert first.tolist() == [0] * 5 + [1] * 5

@@ -100,4 +100,6 @@ class CountMovedTask:
             counts.setdefault(part.group, []).append(counted(values, batch.num_rows))
             self.done.add(batch.num_rows)
         found = [to_ipc(added_up(pa.concat_tables(some))) for some in counts.values()]
-        yield pa.record_batch([pa.array(list(counts), pa.int64()), pa.array(found, pa.binary())], schema=_RESULT)
+        yield pa.record_batch(
+            [pa.array(list(counts), pa.int64()), pa.array(found, pa.binary())], schema=_RESULT
+        )

@@ -118,8 +118,8 @@ class Plan:
         if self.later:
             waiting = [file for group in self.later for file in group.files]
             text = (
-                f"{text} {len(waiting)} files ({sum(file.bytes for file in waiting)} bytes) are left for later "
-                f"runs, as no more than {spec.max_rewrite_size} is rewritten in one."
+                f"{text} {len(waiting)} files ({sum(file.bytes for file in waiting)} bytes) are left for "
+                f"later runs, as no more than {spec.max_rewrite_size} is rewritten in one."
             )
             most = 0 if spec.max_rewrite_size is None else spec.max_rewrite_size.value
             too_large = [group for group in self.later if group.bytes > most]

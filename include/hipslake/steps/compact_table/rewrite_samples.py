@@ -73,9 +73,7 @@ def place_rows(
     return Placements(tuple(placed), tuple(partitions), ranges)
 
 
-def _ordered(
-    spec: CompactionSpec, table: CompactedTable, sample: pa.Table, num_files: int
-) -> RowPlacement:
+def _ordered(spec: CompactionSpec, table: CompactedTable, sample: pa.Table, num_files: int) -> RowPlacement:
     if not spec.is_curve:
         return SortedPlacement.of_sample(sample, table.sort_fields, num_files, spec.seed)
     return Placement.plan(

@@ -171,9 +171,7 @@ def _part(
         with phases("commit"):
             committed = rewrite.commit([each.exchange(group) for group, each in pairs])
     stand = [pair for at, pair in enumerate(pairs) if at not in committed.refused]
-    return _DonePart(
-        committed.version, stand, tuple(committed.refused.values()), placements.ranges, footers
-    )
+    return _DonePart(committed.version, stand, tuple(committed.refused.values()), placements.ranges, footers)
 
 
 def _footers(paths: Sequence[str]) -> dict[str, FileFooter]:

@@ -65,6 +65,7 @@ EARLIER_WRITES = "compact_table/earlier_writes.json"
 TARGET_BYTES = "write.target-file-size-bytes"
 """Iceberg's property of a table: how large data files should be."""
 
+
 class IcebergCompaction:
     """A table at its newest snapshot.
 

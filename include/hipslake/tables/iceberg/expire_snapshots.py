@@ -133,9 +133,7 @@ def vacuum_table(
     return _outcome(before, gone, orphans, dry_run=False, files=len(removed), bytes=size, swept=tuple(swept))
 
 
-def _orphans(
-    catalog: Catalog, name: str, days: float | None, but: Sequence[str] = ()
-) -> list[OrphanFile]:
+def _orphans(catalog: Catalog, name: str, days: float | None, but: Sequence[str] = ()) -> list[OrphanFile]:
     if days is None:
         return []
     others = {normal_address(path) for path in but}

@@ -64,9 +64,7 @@ def merge_manifests(catalog: Catalog, table: Table, *, dry_run: bool) -> MergedM
     write_id = claim(table)
     with heartbeat(table, write_id) as beating:
         beating.confirm()
-        change = TableChange(
-            Operation.REPLACE, write_id, properties=true_properties, manifest_bytes=size
-        )
+        change = TableChange(Operation.REPLACE, write_id, properties=true_properties, manifest_bytes=size)
         committed = commit(catalog, name, change)
         finish(committed.table, write_id, [], attempts=committed.attempts)
     newest = committed.table.snapshot_by_id(committed.snapshot_id)

@@ -1,8 +1,8 @@
 """Files in the folders of a table that no snapshot names, whoever wrote them.
 
-What dead writes of this library leave is swept without being looked for: `hipslake.tables.iceberg.write_folders`.
-Other engines leave files that nothing tells of; these are found by listing, and told from files of writes
-that still go on by their age.
+What dead writes of this library leave is swept without being looked for:
+`hipslake.tables.iceberg.write_folders`. Other engines leave files that nothing tells of; these are found by
+listing, and told from files of writes that still go on by their age.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class OrphanFile(NamedTuple):
 def orphan_files(catalog: Catalog, name: str, days: float) -> list[OrphanFile]:
     """The files in the folders `data` and `metadata` of a table that nothing names, sorted by address.
 
-    Files of writes that go on are none, nor those with names that begin with a dot or an underscore, nor any of
-    a store that does not say when its files were written. Only the table's own folders are looked into:
+    Files of writes that go on are none, nor those with names that begin with a dot or an underscore, nor any
+    of a store that does not say when its files were written. Only the table's own folders are looked into:
     one that `write.data.path` or `write.metadata.path` names may have files of other tables.
 
     Parameters

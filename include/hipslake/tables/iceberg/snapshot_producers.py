@@ -190,7 +190,7 @@ class Exchange(_Producer, _OverwriteFiles):
 class ManifestMerge(Exchange):
     """The same files in other manifests: small ones are merged, and large ones cut.
 
-    Entries are put in order by partition, so that a reader which asks for some partitions opens few manifests.
+    Entries are put in order by partition, so that a reader which asks for some partitions opens few of them.
     """
 
     manifest_bytes: int = DEFAULT_MANIFEST_BYTES
@@ -207,7 +207,8 @@ class ManifestMerge(Exchange):
                 first = by_path.pop(file.path)
             entries.sort(key=_partition_order)
             for at in range(group.num_files):
-                some = entries[len(entries) * at // group.num_files : len(entries) * (at + 1) // group.num_files]
+                low, high = (len(entries) * part // group.num_files for part in (at, at + 1))
+                some = entries[low:high]
                 if some:
                     kind = first.partition_spec_id, first.content
                     made.append(self._written(*kind, some, ManifestEntryStatus.EXISTING))

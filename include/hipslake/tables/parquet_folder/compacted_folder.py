@@ -287,9 +287,7 @@ class FolderRewrite:
     @property
     def access(self) -> FolderAccess:
         folder = self._folder
-        return FolderAccess(
-            folder.name, self._target.uri(), folder.schema, folder._int96, folder.sort_fields
-        )
+        return FolderAccess(folder.name, self._target.uri(), folder.schema, folder._int96, folder.sort_fields)
 
     def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
         raise NotImplementedError("no file of a folder is of older partitions")
