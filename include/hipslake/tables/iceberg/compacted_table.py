@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
@@ -216,9 +216,10 @@ class IcebergCompaction:
 
     @cached_property
     def _outdated(self) -> list[DataFile]:
-        """Files of older partition specs."""
+        """Parquet files of older partition specs; others stay as they are."""
         present = self._table.spec().spec_id
-        return [file for file in self._all if file.spec_id != present]
+        older = [file for file in self._all if file.spec_id != present]
+        return [file for file in older if file.file_format == FileFormat.PARQUET]
 
     @cached_property
     def _all(self) -> list[DataFile]:
@@ -239,7 +240,8 @@ class IcebergCompaction:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         partitions |= {repr(values): values for values in added}
         writer = FileWriter.of(self._table, self.sort_fields, write_id)
-        stored = (IcebergFile(file, self._table, self._deletes[file.file_path]).stored for file in self._all)
+        read = (*self._live, *self._outdated)
+        stored = (IcebergFile(file, self._table, self._deletes[file.file_path]).stored for file in read)
         partial = {file.path: file for file in stored if file.constants or file.deletes}
         return IcebergAccess(writer, partitions, partial)
 

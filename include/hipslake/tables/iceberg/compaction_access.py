@@ -116,6 +116,7 @@ def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:
 
 def _digest(mark: ClusterMark, schema: Schema) -> str:
     """Of a curve and the columns that it goes by; these by their ids, since others may rename them."""
+    told: list[str | int]
     if mark.curve == SORTED:
         fields = [SortField.parse(text) for text in mark.columns]
         told = [mark.curve, *(str(field) for field in sort_order(tuple(fields), schema).fields)]
