@@ -14,7 +14,9 @@ from tests.tables.sinking import Lake
 
 
 @pytest.mark.parametrize(
-    "by", [{}, {"mode": "hilbert", "columns": ["ra", "dec"]}], ids=["binpack", "hilbert"]
+    "by",
+    [{}, {"mode": "hilbert", "columns": ["ra", "dec"]}, {"mode": "sort", "sort": ["name desc", "ra"]}],
+    ids=["binpack", "hilbert", "sort"],
 )
 def test_spark_writes_the_same_bytes_as_this_process(spark: SparkSession, tmp_path: Path, by: dict) -> None:
     folder = write_folder(tmp_path / "stars", stars(6000), 15)
