@@ -7,6 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from hipslake.spark.engine import SparkEngine
+from hipslake.tables.iceberg.data_files import live_files
+from pyiceberg.transforms import TruncateTransform
 from pyspark.sql import SparkSession
 
 from tests.tables.compaction.compacting import compact, files_in, request, stars, write_folder
@@ -70,3 +72,23 @@ def test_spark_reads_the_compaction_of_its_own_folder(spark: SparkSession, tmp_p
     found = spark.read.parquet(str(tmp_path / "out"))
     assert found.schema == frame.schema
     assert found.exceptAll(frame).count() == frame.exceptAll(found).count() == 0
+
+
+def test_spark_moves_rows_of_older_partitions(spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for name, engine in (("here", None), ("there", SparkEngine(spark))):
+        lake = Lake(tmp_path / name)
+        for night in range(2):
+            lake.sink(lake.spec(partition=["bucket[2](id)"]), stars(400, seed=night))
+        with lake.table(lake.spec()).update_spec() as update:
+            update.remove_field("id_bucket_2")
+            update.add_field("name", TruncateTransform(6), "name_trunc_6")
+        before = lake.rows(lake.spec())
+        iceberg = {"uri": f"sqlite:///{lake.root}/state/iceberg.db"}
+        report = compact(request(lake.root, table="survey.sample", iceberg=iceberg), engine)
+        assert report.files_repartitioned == 4
+        assert lake.rows(lake.spec()).equals(before)
+        files = live_files(lake.table(lake.spec()))
+        found.append(sorted((file.partition[0] or "", file.record_count) for file in files))
+    assert found[0] == found[1]
+    assert len(found[0]) == 10  # star 1 to star 9, and none
