@@ -38,6 +38,17 @@ class TableMode(StrEnum):
     OVERWRITE_INTERVAL = "overwrite-interval"  # replaces all rows whose time lies in the interval
 
 
+class WriteMode(StrEnum):
+    """What becomes of a data file of which some rows go."""
+
+    COPY_ON_WRITE = "copy-on-write"  # what stays of it is written anew
+    MERGE_ON_READ = "merge-on-read"  # it stays, and a file of deletes says which rows are gone
+
+
+RowOperation = Literal["delete", "update", "merge"]
+"""What changes rows of a table: a delete, the overwriting of an interval, or an upsert."""
+
+
 class Duplicates(TextForm):
     """What several rows of one key in a batch are: an error, or all but the last are left out.
 
@@ -178,7 +189,7 @@ class IcebergSpec(Frozen):
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
-    of_no_outcome = frozenset({"schedule", "vacuum"})
+    of_no_outcome = frozenset({"schedule", "vacuum", "write"})
 
     source: RowsSpec
     iceberg: IcebergSpec = IcebergSpec()
@@ -189,6 +200,7 @@ class TableSpec(NamedSpec):
     key: ColumnNames = ()  # mode upsert
     duplicates: Duplicates = Duplicates()  # mode upsert
     interval: Column | None = None  # mode overwrite-interval: the column of the time
+    write: WriteMode | None = None  # None: as the table's properties say, copy-on-write if they do not
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
     schedule: Following = None  # None: when the catalog that it is fed from is published

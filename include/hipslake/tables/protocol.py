@@ -7,18 +7,20 @@ one commit makes visible. What a compaction asks of it is in `hipslake.tables.co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.base import Frozen
 from hipslake.specs.partition_fields import SortField
-from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_spec import RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.compaction_protocol import CompactedTable, WriteUnderWay
@@ -45,6 +47,10 @@ class LiveFile(Protocol):
     @property
     def stored(self) -> StoredFile:
         """What tasks need to read it."""
+
+    @property
+    def scope(self) -> Hashable:
+        """Its partition, of whatever spec: files of deletes take rows of data files of one scope."""
 
     @property
     def is_current(self) -> bool:
@@ -149,6 +155,28 @@ class RowWriter(Protocol):
         """The same, for rows that are in an order of the table already (`LiveFile.sort_order`)."""
 
 
+class PositionWriter(Protocol):
+    """Writes files that take rows out of data files by their positions. It travels to tasks, so it is small."""
+
+    def write_deletes(self, gone: Iterable[tuple[str, NDArray[np.int64]]], name: str) -> NewFile:
+        """Write a file; written again under its name, it is replaced.
+
+        Parameters
+        ----------
+        gone : iterable of (str, int64[n])
+            Paths of data files of one scope, ascending by their UTF-8 bytes, and of each the positions of
+            rows in it: ascending, each once, and at least one.
+        name : str
+        """
+
+
+class NewDeletes(NamedTuple):
+    """A file that takes rows out of data files, all of one scope."""
+
+    file: NewFile
+    of: tuple[LiveFile, ...]
+
+
 class TableTotals(NamedTuple):
     """The totals of a version of a table; None where they are not known."""
 
@@ -211,6 +239,13 @@ class TableState(ReadableTable, Protocol):
     def marks(self) -> Marks:
         """What was sunk."""
 
+    @property
+    def takes_deletes(self) -> bool:
+        """Whether the format of the table has files that take rows out of data files."""
+
+    def write_mode(self, operation: RowOperation) -> WriteMode | None:
+        """How an operation changes rows by the properties of the table; None: they do not say it."""
+
     def at(self, version: int) -> TableState:
         """An earlier version; `VersionNotFoundError` if it is gone."""
 
@@ -220,6 +255,9 @@ class TableState(ReadableTable, Protocol):
     def files_of(self, mark: SinkMark) -> Sequence[LiveFile]:
         """The files that hold rows of one sink only."""
 
+    def made_by(self, write_ids: Sequence[str]) -> CommittedChange | None:
+        """The version that one of some writes has made; None if there is none, or it has expired."""
+
     def version_of(self, mark: SinkMark) -> int | None:
         """The version that a sink made; None if it has expired."""
 
@@ -228,6 +266,13 @@ class TableState(ReadableTable, Protocol):
 
     def writing(self) -> AbstractContextManager[TableWrite]:
         """Begin a write; what it has written goes if the block ends with a `ConflictError`."""
+
+
+class CommittedChange(NamedTuple):
+    """A version that a write has made, and what it says of itself."""
+
+    version: int
+    told: Mapping[str, str]
 
 
 class CommittedSink(NamedTuple):
@@ -244,22 +289,29 @@ class TableWrite(WriteUnderWay, Protocol):
     def writer(self, sort: tuple[SortField, ...]) -> RowWriter:
         """What writes its data files."""
 
+    def deleter(self) -> PositionWriter:
+        """What writes its files of deletes; only of a table that `takes_deletes`."""
+
     def commit(
         self,
         added: Sequence[NewFile],
         removed: Sequence[LiveFile],
-        mark: SinkMark,
+        mark: SinkMark | None,
         check: Callable[[TableState], None],
         stale_after: float | None = None,
+        *,
+        deletes: Sequence[NewDeletes] = (),
+        told: Mapping[str, str] | None = None,
     ) -> CommittedSink:
         """Add and remove files, and set the mark, all or nothing, on top of whatever version is the newest.
 
         `check` is asked before each try, and raises if the change does not fit to the version it is given.
+        `deletes` take rows out of data files that stay, and `told` is what the version says of itself.
 
         Raises
         ------
         ConflictError
-            Files to be removed are gone, or the schema was changed; or others kept committing first.
+            Files to be removed, or of which rows are to go, are gone, or the schema was changed; or others kept committing first.
         CommitStateUnknownError
             The catalog does not say whether the commit stands; nothing that it may name is deleted.
         """

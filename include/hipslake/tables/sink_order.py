@@ -97,8 +97,9 @@ class SinkOutcome(Frozen):
     expected_files: int = 0
     files_added: int = 0
     files_removed: int = 0
+    delete_files: int = 0  # added: they say which rows of data files are gone
     files_read: int = 0  # of the table, to look for old versions
-    bytes: int = 0  # of the files added
+    bytes: int = 0  # of the files added, those of deletes too
     task_bytes: tuple[int, ...] = ()  # of the files that each task has written
     attempts: int = 1  # at the commit
     seconds: dict[str, float] = Field(default_factory=dict)

@@ -96,6 +96,29 @@ def count_deleted(
     return sum(int(len(stay) - stay.sum()) for _, stay in found)
 
 
+def positions_in_file(
+    stored_file: StoredFile, schema: pa.Schema, positions: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Where rows of a data file stand in it, by their positions among those that are not deleted.
+
+    Parameters
+    ----------
+    stored_file : StoredFile
+    schema : pyarrow.Schema
+        Of the table, with field ids.
+    positions : int64[n]
+
+    Returns
+    -------
+    int64[n]
+    """
+    if not stored_file.deletes:
+        return positions
+    stays = [stay for _, stay in _with_deletes(stored_file, schema, pa.schema([]), range)]
+    found: NDArray[np.int64] = np.flatnonzero(np.concatenate([np.empty(0, bool), *stays]))[positions]
+    return found
+
+
 def _with_deletes(
     stored_file: StoredFile, schema: pa.Schema, wanted: pa.Schema, chosen: Callable[[int], Sequence[int]]
 ) -> Iterator[tuple[pa.RecordBatch, NDArray[np.bool_]]]:

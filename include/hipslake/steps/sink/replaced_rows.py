@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import ConflictError, PlanError
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_spec import RowOperation, TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
 from hipslake.steps.sink.key_join import find_old_versions
 from hipslake.steps.sink.live_rows import live_rows
+from hipslake.steps.sink.position_deletes import merges_on_read
 from hipslake.steps.sink.sink_try import NO_POSITIONS, Interval, RowPositions, SinkTry, positions_by_number
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
@@ -43,8 +44,14 @@ class Replaced:
         Files as those of `partly`, of which what stays is written apart from the new rows.
     mixed_gone : RowPositions
         Rows of each file of `mixed` that go.
+    deleted : tuple of LiveFile
+        Files as those of `partly`, which stay as they are: rows that go are named by files of deletes.
+    deleted_gone : RowPositions
+        Rows of each file of `deleted` that go.
     dropped : RowPositions
         Rows of each part of the new ones that are left out.
+    deleted_rows : int
+        Rows of the files of `deleted` that go.
     rows : int
         Of the table, that go.
     left_out : int
@@ -58,6 +65,9 @@ class Replaced:
     gone: RowPositions = NO_POSITIONS
     mixed: tuple[tuple[LiveFile, int], ...] = ()
     mixed_gone: RowPositions = NO_POSITIONS
+    deleted: tuple[LiveFile, ...] = ()
+    deleted_gone: RowPositions = NO_POSITIONS
+    deleted_rows: int = 0
     dropped: RowPositions = NO_POSITIONS
     rows: int = 0
     left_out: int = 0
@@ -173,7 +183,7 @@ def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
     joined = find_old_versions(tried, tuple(file.stored for file in candidates), counted)
     cut = _Cut.of(candidates, joined.old, lambda some: _live_rows(tried, some))
     return replace(
-        cut.replaced(work, apart=_kept_apart(tried), read=len(candidates)),
+        cut.replaced(work, apart=_kept_apart(tried), read=len(candidates), on_read=_on_read(tried, "merge")),
         dropped=RowPositions.kept(work.sub("dropped"), joined.new),
         left_out=sum(len(at) for at in joined.new.values()),
     )
@@ -187,9 +197,15 @@ def _in_interval(tried: SinkTry, within: Interval) -> Replaced:
         found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
     going = positions_by_number((row["number"], row["positions"]) for row in found)
     cut = _Cut.of(maybe, going, lambda some: _live_rows(tried, some))
-    replaced = cut.replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe))
+    on_read = _on_read(tried, "update")
+    replaced = cut.replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe), on_read=on_read)
     rows = replaced.rows + sum(_live_rows(tried, inside))
     return replace(replaced, files=(*inside, *replaced.files), rows=rows)
+
+
+def _on_read(tried: SinkTry, operation: RowOperation) -> bool:
+    spec = tried.order.spec
+    return merges_on_read(tried.table, spec.table, spec.write, operation)
 
 
 def _kept_apart(tried: SinkTry) -> Callable[[LiveFile], bool]:
@@ -234,8 +250,22 @@ class _Cut:
         whole = tuple(file for file, _, rest in found if not rest)
         return cls(whole, parts, sum(len(at) for _, at, _ in found))
 
-    def replaced(self, work: Storage, *, apart: Callable[[LiveFile], bool], read: int) -> Replaced:
-        """What goes; `apart` says of which files what stays is written apart from the new rows."""
+    def replaced(
+        self, work: Storage, *, apart: Callable[[LiveFile], bool], read: int, on_read: bool = False
+    ) -> Replaced:
+        """What goes; `apart` says of which files what stays is written apart from the new rows.
+
+        `on_read`: no file is written anew, rows of files go by files of deletes.
+        """
+        if on_read:
+            return Replaced(
+                files=self.whole,
+                deleted=tuple(file for file, _, _ in self.parts),
+                deleted_gone=_kept(work.sub("gone"), list(self.parts)),
+                deleted_rows=sum(len(at) for _, at, _ in self.parts),
+                rows=self.rows,
+                read=read,
+            )
         mixed = [each for each in self.parts if apart(each[0])]
         partly = [each for each in self.parts if not apart(each[0])]
         return Replaced(

@@ -151,7 +151,8 @@ class SunkInterval(Frozen):
     expected_files: int = 0
     files_added: int = 0
     files_removed: int = 0
-    bytes: int = 0  # of the files added
+    delete_files: int = 0  # added: they say which rows of data files are gone
+    bytes: int = 0  # of the files added, those of deletes too
     attempts: int = 0  # at the commit
 
 
@@ -180,6 +181,7 @@ class SinkReport(Report):
     commits: int = 0
     expected_files: int = 0
     files_removed: int = 0
+    delete_files: int = 0
     rows_updated: int = 0
     rows_rewritten: int = 0
     intervals: tuple[SunkInterval, ...] = ()

@@ -24,7 +24,16 @@ from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
 
-_SUMS = ("rows_in", "rows_out", "bytes", "expected_files", "files_removed", "rows_updated", "rows_rewritten")
+_SUMS = (
+    "rows_in",
+    "rows_out",
+    "bytes",
+    "expected_files",
+    "files_removed",
+    "delete_files",
+    "rows_updated",
+    "rows_rewritten",
+)
 
 
 def run(request: SinkRequest, engine: Engine) -> SinkReport:

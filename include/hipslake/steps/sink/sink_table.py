@@ -22,6 +22,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
 from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
+from hipslake.steps.sink.position_deletes import write_deletes
 from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
 from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
@@ -32,7 +33,7 @@ from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import KEPT, SinkMark, same_digest
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import open_table
-from hipslake.tables.protocol import CommittedSink, NamedTable, TableState
+from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
 from hipslake.versions.pins import keep_for_reading
@@ -233,10 +234,11 @@ class _Sink:
         with phases("write"):
             files = write_files(task, self._engine, tried.write.work)
             kept = write_kept(tried, replaced.mixed, replaced.mixed_gone)
+            deletes = self._deletes(tried, replaced)
         check_files(self._order.spec.table, files, plan.shuffle, counted.rows + plan.rewritten)
         with phases("commit"):
             alone = not plan.rewritten  # the files of the new rows hold no others
-            committed = self._committed(tried, counted, replaced, [*files, *kept], alone=alone)
+            committed = self._committed(tried, counted, replaced, [*files, *kept], deletes, alone=alone)
             self._swept += committed.swept
         return SinkOutcome(
             table=self._order.spec.table,
@@ -256,14 +258,35 @@ class _Sink:
             files_added=len(files) + len(kept),
             files_removed=len(replaced.removed),
             files_read=replaced.read,
-            bytes=sum(file.bytes for file in (*files, *kept)),
+            delete_files=len(deletes),
+            bytes=sum(file.bytes for file in (*files, *kept, *(each.file for each in deletes))),
             task_bytes=task.bytes_by_task(files),
             attempts=committed.attempts,
             seconds=phases.seconds,
         )
 
+    def _deletes(self, tried: SinkTry, replaced: Replaced) -> list[NewDeletes]:
+        """Write the files of deletes of a try."""
+        if not replaced.deleted:
+            return []
+        return write_deletes(
+            self._engine,
+            tried.write.deleter(),
+            tried.new.schema,
+            replaced.deleted,
+            replaced.deleted_gone,
+            replaced.deleted_rows,
+        )
+
     def _committed(
-        self, tried: SinkTry, counted: Counted, replaced: Replaced, files: list[NewFile], *, alone: bool
+        self,
+        tried: SinkTry,
+        counted: Counted,
+        replaced: Replaced,
+        files: list[NewFile],
+        deletes: list[NewDeletes],
+        *,
+        alone: bool,
     ) -> CommittedSink:
         order, before = self._order, tried.before
 
@@ -287,7 +310,9 @@ class _Sink:
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
-        return tried.write.commit(files, replaced.removed, mark, check, self._stale_after)
+        return tried.write.commit(
+            files, replaced.removed, mark, check, self._stale_after, deletes=deletes
+        )
 
 
 def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:

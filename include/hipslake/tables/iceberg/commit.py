@@ -32,10 +32,12 @@ from hipslake.tables.iceberg.commit_attempts import (
     writes_of,
 )
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
+from hipslake.tables.iceberg.delete_writer import paths_named, to_delete_file
 from hipslake.tables.iceberg.metadata_files import manifests_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
 from hipslake.tables.iceberg.snapshot_producers import Append, Exchange, ManifestMerge, MergingAppend
 from hipslake.tables.iceberg.stored_marks import PropertyChange
+from hipslake.tables.protocol import NewDeletes
 from hipslake.versions.heartbeat import refuse_swept
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,8 @@ class TableChange:
     added : sequence of WrittenFile
     removed : sequence of DataFile
         As `live_files` gave them.
+    deletes : sequence of NewDeletes
+        Delete files that come; not with `APPEND`.
     properties : callable
         Tells which properties of the table, as it is found, are set and removed with it.
     summary : dict
@@ -77,6 +81,7 @@ class TableChange:
     write_id: str
     added: Sequence[WrittenFile] = ()
     removed: Sequence[DataFile] = ()
+    deletes: Sequence[NewDeletes] = ()
     properties: Callable[[Table], PropertyChange] = lambda table: PropertyChange({})
     summary: dict[str, str] = field(default_factory=dict)
     data_sequence: int | None = None
@@ -261,9 +266,8 @@ def _check_standing(table: Table, change: TableChange) -> None:
     name = ".".join(table.name())
     if (snapshot := table.current_snapshot()) is not None:
         manifests_of(table, snapshot)  # the new snapshot has them too; damage is found before it is made
-    if change.removed:
-        standing = {file.file_path for file in live_files(table)}
-        gone = sorted(file.file_path for file in change.removed if file.file_path not in standing)
+    if needed := {file.file_path for file in change.removed} | paths_named(change.deletes):
+        gone = sorted(needed - {file.file_path for file in live_files(table)})
         if gone:
             raise _conflict(name, f"{len(gone)} files that were read are gone, such as {gone[0]}")
     specs = {file.spec_id for file in change.added} - {table.spec().spec_id}
@@ -291,6 +295,7 @@ def _commit_once(table: Table, change: TableChange) -> None:
         producer = made(change.operation, transaction, table.io, snapshot_properties=summary)
         if isinstance(producer, Exchange):
             producer.data_sequence = change.data_sequence
+            producer.added_deletes = [to_delete_file(each) for each in change.deletes]
         if isinstance(producer, ManifestMerge) and change.manifest_bytes is not None:
             producer.manifest_bytes = change.manifest_bytes
         # An earlier try may still take effect: no two tries write files of the same names.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+import struct
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,20 @@ from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile
+
+
+Scope = tuple[int, tuple[Any, ...]]
+"""The id of a partition spec, and partition values."""
+
+
+def scope_of(file: DataFile) -> Scope:
+    """The partition of a file; of real numbers their bits, so that NaN is itself, and -0.0 is not 0.0."""
+    values = (file.partition[at] for at in range(len(file.partition)))
+    return file.spec_id, tuple(_bits(value) if isinstance(value, float) else value for value in values)
+
+
+def _bits(value: float) -> bytes:
+    return struct.pack("<d", math.nan if math.isnan(value) else value)
 
 
 class WrittenFile(Frozen):
@@ -139,8 +155,8 @@ def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = No
     """
     if has_delete_files(table, snapshot):
         raise PlanError(
-            f"table {'.'.join(table.name())} has delete files, which another engine wrote, and it cannot be "
-            f"told which rows they take from which sink; {why} needs a table without them: use mode "
+            f"table {'.'.join(table.name())} has delete files, and it cannot be told which rows "
+            f"they take from which sink; {why} needs a table without them: use mode "
             "overwrite-interval or upsert, or replace the interval by hand"
         )
 
@@ -193,6 +209,10 @@ class IcebergFile:
             ),
             self.deletes,
         )
+
+    @property
+    def scope(self) -> Hashable:
+        return scope_of(self.entry)
 
     @property
     def is_current(self) -> bool:

@@ -7,8 +7,6 @@ delete of a spec without partitions applies everywhere.
 
 from __future__ import annotations
 
-import math
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -35,13 +33,10 @@ from pyiceberg.types import (
 
 from hipslake.errors import CorruptFileError, PlanError
 from hipslake.tables.deleted_rows import PATH_FIELD, DeleteFile, ValueColumn, position_paths
-from hipslake.tables.iceberg.data_files import WrittenFile
+from hipslake.tables.iceberg.data_files import Scope, WrittenFile, scope_of
 from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.schemas import arrow_schema
 from hipslake.tables.stored_files import read_delete_file
-
-Scope = tuple[int, tuple[Any, ...]]
-"""The id of a partition spec, and partition values."""
 
 _PATH_ID = int((PATH_FIELD.metadata or {})[b"PARQUET:field_id"])
 _ORDERED = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, StringType)
@@ -96,16 +91,6 @@ class LiveFiles(NamedTuple):
 
     data: list[tuple[DataFile, int]]
     deletes: list[LiveDelete]
-
-
-def scope_of(file: DataFile) -> Scope:
-    """The partition of a file; of real numbers their bits, so that NaN is itself, and -0.0 is not 0.0."""
-    values = (file.partition[at] for at in range(len(file.partition)))
-    return file.spec_id, tuple(_bits(value) if isinstance(value, float) else value for value in values)
-
-
-def _bits(value: float) -> bytes:
-    return struct.pack("<d", math.nan if math.isnan(value) else value)
 
 
 def files_of_snapshot(table: Table, snapshot: Snapshot | None = None) -> LiveFiles:

@@ -79,8 +79,8 @@ def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> Descent:
             continue
         if ours and taken and has_delete_files(table, before):
             raise PlanError(
-                f"table {'.'.join(table.name())}: {sunk.key} was sunk before, from other rows; others have "
-                f"deleted rows of its files by delete files, which snapshot {last.snapshot_id} has merged, "
+                f"table {'.'.join(table.name())}: {sunk.key} was sunk before, from other rows; rows of its "
+                f"files were deleted by delete files, which snapshot {last.snapshot_id} has merged, "
                 "so it cannot be told which of its rows are deleted and which are changed. Use mode "
                 "overwrite-interval or upsert; or delete them from the table by hand, and then its property "
                 f"{PREFIX}* with the key {sunk.key}"

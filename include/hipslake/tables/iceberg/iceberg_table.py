@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 from pyiceberg.manifest import DataFile
@@ -13,9 +13,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hipslake.clustering.planning import ClusterMark
-from hipslake.errors import ConflictError, VersionNotFoundError
+from hipslake.errors import ConflictError, SpecError, VersionNotFoundError
 from hipslake.specs.partition_fields import SortField
-from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.table_spec import IcebergSpec, RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
@@ -23,12 +23,20 @@ from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.iceberg.delete_index import DeleteIndex, files_of_snapshot
+from hipslake.tables.iceberg.delete_writer import DeleteWriter
 from hipslake.tables.iceberg.descent import descent_of
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.schemas import arrow_schema, check_written, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import files_by_write, next_place, summary_of
-from hipslake.tables.iceberg.stored_marks import KEY_PROPERTY, MARK_PROPERTY, StoredMarks, mark_properties
+from hipslake.tables.iceberg.stored_marks import (
+    KEY_PROPERTY,
+    MARK_PROPERTY,
+    PropertyChange,
+    StoredMarks,
+    mark_properties,
+    true_properties,
+)
 from hipslake.tables.iceberg.table_shape import fitting_table
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -41,9 +49,11 @@ from hipslake.tables.iceberg.write_folders import (
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.protocol import (
+    CommittedChange,
     CommittedSink,
     Descent,
     LiveFile,
+    NewDeletes,
     ShapedTable,
     TableState,
     TableTotals,
@@ -157,6 +167,28 @@ class IcebergState:
     def marks(self) -> StoredMarks:
         return StoredMarks(self._table)
 
+    @property
+    def takes_deletes(self) -> bool:
+        return bool(self._table.metadata.format_version >= 2)
+
+    def write_mode(self, operation: RowOperation) -> WriteMode | None:
+        name = f"write.{operation}.mode"
+        if (told := self._table.properties.get(name)) is None:
+            return None
+        try:
+            return WriteMode(told.lower())
+        except ValueError:
+            raise SpecError(
+                f"table {'.'.join(self._table.name())}: its property {name} is {told!r}; it can be "
+                f"{' or '.join(WriteMode)}. Mend it, or write 'write' into the spec"
+            ) from None
+
+    def made_by(self, write_ids: Sequence[str]) -> CommittedChange | None:
+        for write_id in write_ids:
+            if (found := snapshot_of(self._table, write_id)) is not None:
+                return CommittedChange(found.snapshot_id, summary_of(found))
+        return None
+
     def versions(self) -> list[TableVersion]:
         found = []
         for snapshot in sorted(self._table.snapshots(), key=lambda each: each.timestamp_ms):
@@ -227,17 +259,29 @@ class IcebergWrite:
     def writer(self, sort: tuple[SortField, ...]) -> FileWriter:
         return FileWriter.of(self._table, sort, self.write_id)
 
+    def deleter(self) -> DeleteWriter:
+        return DeleteWriter.of(self._table, self.write_id)
+
     def commit(
         self,
         added: Sequence[NewFile],
         removed: Sequence[LiveFile],
-        mark: SinkMark,
+        mark: SinkMark | None,
         check: Callable[[TableState], None],
         stale_after: float | None = None,
+        *,
+        deletes: Sequence[NewDeletes] = (),
+        told: Mapping[str, str] | None = None,
     ) -> CommittedSink:
         table, catalog, name = self._table, self._table.catalog, ".".join(self._table.name())
-        places = {"earliest": next_place(table), "since": StoredMarks(table).first_of(mark.key)}
-        placed = mark.model_copy(update=places)
+        properties: Callable[[Table], PropertyChange] = true_properties
+        summary = dict(told or {})
+        if mark is not None:
+            places = {"earliest": next_place(table), "since": StoredMarks(table).first_of(mark.key)}
+            placed = mark.model_copy(update=places)
+            properties = partial(mark_properties, sunk=placed)
+            summary[KEY_PROPERTY] = mark.key
+            summary[MARK_PROPERTY] = placed.model_dump_json(exclude_defaults=True)
 
         def checked(now: Table) -> None:
             self._beating.confirm()
@@ -245,14 +289,16 @@ class IcebergWrite:
             check(IcebergState(now))
 
         change = TableChange(
-            Operation.OVERWRITE if removed else Operation.APPEND,
+            Operation.OVERWRITE if removed or deletes else Operation.APPEND,
             self.write_id,
             [WrittenFile.model_validate_json(file.details) for file in added],
             [file.entry for file in removed if isinstance(file, IcebergFile)],
-            properties=lambda now: mark_properties(now, placed),
-            summary={KEY_PROPERTY: mark.key, MARK_PROPERTY: placed.model_dump_json(exclude_defaults=True)},
+            deletes,
+            properties=properties,
+            summary=summary,
         )
         committed = commit(catalog, name, change, checked)
-        finish(committed.table, self.write_id, [file.path for file in added], attempts=committed.attempts)
+        kept = [file.path for file in (*added, *(each.file for each in deletes))]
+        finish(committed.table, self.write_id, kept, attempts=committed.attempts)
         swept = sweep_held_up(catalog, committed.table, stale_after)
         return CommittedSink(committed.snapshot_id, committed.attempts, tuple(swept))

@@ -1,36 +1,51 @@
 """The manifests of a new snapshot: pyiceberg's producers, and what they lack.
 
-pyiceberg names files to be removed by a predicate, removes no delete files, and gives every new file the
+pyiceberg names files to be removed by a predicate, adds and removes no delete files, and gives every new file the
 sequence number of its snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.exceptions import ValidationException
 from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    DataFile,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
     ManifestWriter,
     ManifestWriterV2,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
     write_manifest,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.snapshots import (
+    Operation,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
 from pyiceberg.table.update.snapshot import (
     _FastAppendFiles,
     _MergeAppendFiles,
     _OverwriteFiles,
     _SnapshotProducer,
 )
+from pyiceberg.types import StructType
 
 from hipslake.clustering.planning import FileSizing, RewriteGroup, TableFile, plan_bin_packing
+
+_ONLY_OF_VERSION_3 = (142, 144, 145)
+"""Fields of data files in manifests: the first row's id, and where a deletion vector lies in its file."""
 
 DEFAULT_MANIFEST_BYTES = 8 << 20
 """The size of manifests, if a table says none."""
@@ -44,6 +59,11 @@ def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
     present = metadata.schema()
     older = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
     return next((each for each in (present, *older) if field_ids <= each.field_ids), present)
+
+
+def _schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """A schema that has the columns of a partition spec."""
+    return schema_with(metadata, {field.source_id for field in spec.fields})
 
 
 class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
@@ -68,7 +88,7 @@ class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
     ) -> ManifestWriter:
         """A manifest has the schema whose columns its partition spec is of, which may have been dropped."""
         metadata = self._transaction.table_metadata
-        schema = schema_with(metadata, {field.source_id for field in spec.fields})
+        schema = _schema_of(metadata, spec)
         output = self.new_manifest_output()
         if content == ManifestContent.DELETES:
             return _DeletesWriter(spec, schema, output, self._snapshot_id, self._compression)
@@ -83,7 +103,15 @@ class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
 
 
 class _DeletesWriter(ManifestWriterV2):
-    """Writes a manifest of delete files, which pyiceberg does not."""
+    """Writes a manifest of delete files, which pyiceberg does not.
+
+    Attributes
+    ----------
+    referenced : dict of str to str
+        By the path of a delete file, the one data file whose rows it takes.
+    """
+
+    referenced: Mapping[str, str] = {}
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES
@@ -91,6 +119,30 @@ class _DeletesWriter(ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+    def new_writer(self) -> AvroOutputFile[ManifestEntry]:
+        kinds = data_file_with_partition(self._spec.partition_type(self._schema), 3)
+        stored = [field for field in kinds.fields if field.field_id not in _ONLY_OF_VERSION_3]
+        return AvroOutputFile[ManifestEntry](
+            output_file=self._output_file,
+            file_schema=manifest_entry_schema_with_data_file(2, StructType(*stored)),
+            record_schema=manifest_entry_schema_with_data_file(2, kinds),
+            schema_name="manifest_entry",
+            metadata=self._meta,
+        )
+
+    def prepare_entry(self, entry: ManifestEntry) -> ManifestEntry:
+        entry, file = super().prepare_entry(entry), entry.data_file
+        names = [field.name for field in DATA_FILE_TYPE[2].fields]
+        told = {name: file[at] for at, name in enumerate(names)}
+        referenced = self.referenced.get(file.file_path)
+        return ManifestEntry.from_args(
+            status=entry.status,
+            snapshot_id=entry.snapshot_id,
+            sequence_number=entry.sequence_number,
+            file_sequence_number=entry.file_sequence_number,
+            data_file=DataFile.from_args(3, **told, referenced_data_file=referenced),
+        )
 
 
 class Append(_Producer, _FastAppendFiles):
@@ -111,11 +163,13 @@ class Exchange(_Producer, _OverwriteFiles):
 
     pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
     partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
-    manifest is looked into. It also removes no delete files, adds none of an earlier sequence number, and
+    manifest is looked into. It also adds and removes no delete files, adds none of an earlier sequence number, and
     knows no snapshot that replaces files without changing rows.
     """
 
     data_sequence: int | None = None
+    added_deletes: Sequence[tuple[DataFile, str | None]] = ()
+    """Delete files that come, and of each the one data file whose rows it takes, if it is one."""
 
     def _manifests(self) -> list[ManifestFile]:
         snapshot = self._transaction.table_metadata.snapshot_by_name(self._target_branch)
@@ -142,20 +196,32 @@ class Exchange(_Producer, _OverwriteFiles):
         return [*self._added(), *removed, *kept]
 
     def _added(self) -> list[ManifestFile]:
-        if not self._added_data_files:
-            return []
-        with self.new_manifest_writer(self._transaction.table_metadata.spec()) as writer:
-            for file in self._added_data_files:
-                writer.add_entry(
-                    ManifestEntry.from_args(
-                        status=ManifestEntryStatus.ADDED,
-                        snapshot_id=self._snapshot_id,
-                        sequence_number=self.data_sequence,
-                        file_sequence_number=None,
-                        data_file=file,
-                    )
-                )
-        return [writer.to_manifest_file()]
+        found = []
+        if self._added_data_files:
+            with self.new_manifest_writer(self._transaction.table_metadata.spec()) as writer:
+                for file in self._added_data_files:
+                    writer.add_entry(self._added_entry(file, self.data_sequence))
+            found.append(writer.to_manifest_file())
+        by_spec: dict[int, list[DataFile]] = {}
+        for file, _ in self.added_deletes:
+            by_spec.setdefault(file.spec_id, []).append(file)
+        for spec_id, files in by_spec.items():
+            with self.new_manifest_writer(self.spec(spec_id), ManifestContent.DELETES) as writer:
+                assert isinstance(writer, _DeletesWriter), "delete files have a manifest of their own"
+                writer.referenced = {file.file_path: name for file, name in self.added_deletes if name}
+                for file in files:
+                    writer.add_entry(self._added_entry(file, None))
+            found.append(writer.to_manifest_file())
+        return found
+
+    def _added_entry(self, file: DataFile, sequence: int | None) -> ManifestEntry:
+        return ManifestEntry.from_args(
+            status=ManifestEntryStatus.ADDED,
+            snapshot_id=self._snapshot_id,
+            sequence_number=sequence,
+            file_sequence_number=None,
+            data_file=file,
+        )
 
     def _written(
         self,
@@ -180,11 +246,22 @@ class Exchange(_Producer, _OverwriteFiles):
         return writer.to_manifest_file()
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
-        # pyiceberg sums up appends and overwrites only.
-        asked, self._operation = self._operation, Operation.OVERWRITE
-        summary = super()._summary(snapshot_properties)
-        self._operation = asked
-        return Summary(asked, **summary.additional_properties)
+        # pyiceberg sums up appends and overwrites only, and takes all that comes for files of the present spec.
+        metadata = self._transaction.table_metadata
+        specs, limit = metadata.specs(), TableProperties.WRITE_PARTITION_SUMMARY_LIMIT
+        most = metadata.properties.get(limit, str(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT_DEFAULT))
+        counted = SnapshotSummaryCollector(int(most))
+        for file in (*self._added_data_files, *(file for file, _ in self.added_deletes)):
+            counted.add_file(file, _schema_of(metadata, specs[file.spec_id]), specs[file.spec_id])
+        for file in self._deleted_data_files:
+            counted.remove_file(file, _schema_of(metadata, specs[file.spec_id]), specs[file.spec_id])
+        number = self._parent_snapshot_id
+        before = None if number is None else metadata.snapshot_by_id(number)
+        summary = update_snapshot_summaries(
+            Summary(Operation.OVERWRITE, **counted.build(), **snapshot_properties),
+            before.summary if before is not None else None,
+        )
+        return Summary(self._operation, **summary.additional_properties)
 
 
 class ManifestMerge(Exchange):
