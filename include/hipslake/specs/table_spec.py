@@ -23,6 +23,7 @@ from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
+from hipslake.specs.upsert_spec import MissingDeletes, OperationSpec, check_upsert
 from hipslake.specs.vacuum_spec import TableVacuumSpec
 
 MIN_FILE_BYTES = 1 << 10
@@ -190,6 +191,7 @@ class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
     of_no_outcome = frozenset({"schedule", "vacuum", "write"})
+    counted_if_said = frozenset({"order_by", "operation", "missing_deletes"})
 
     source: RowsSpec
     iceberg: IcebergSpec = IcebergSpec()
@@ -199,6 +201,9 @@ class TableSpec(NamedSpec):
     mode: TableMode = TableMode.APPEND
     key: ColumnNames = ()  # mode upsert
     duplicates: Duplicates = Duplicates()  # mode upsert
+    order_by: Column | None = None  # mode upsert: of the records and rows of a key, the greatest counts
+    operation: OperationSpec | None = None  # mode upsert; None: every record puts its row
+    missing_deletes: MissingDeletes = MissingDeletes.COUNT  # mode upsert
     interval: Column | None = None  # mode overwrite-interval: the column of the time
     write: WriteMode | None = None  # None: as the table's properties say, copy-on-write if they do not
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
@@ -252,6 +257,35 @@ class TableSpec(NamedSpec):
         return self
 
     @model_validator(mode="after")
+    def _records_fit(self) -> TableSpec:
+        check_upsert(
+            upserts=self.mode is TableMode.UPSERT,
+            key=self.key,
+            order_by=self.order_by,
+            operation=self.operation,
+            missing_deletes=self.missing_deletes,
+            validity=None,
+            stored={
+                "source.columns": self.source.columns or (),
+                "partition": [field.column for field in self.partition],
+                "sort": [sort.field.column for sort in self.sort],
+                "duplicates": (self.duplicates.last_by,) if self.duplicates.last_by is not None else (),
+            },
+        )
+        said = "order_by" if self.order_by is not None else "operation"
+        if not self.takes_records:
+            return self
+        if self.follows_changes:
+            raise ValueError(
+                f"{said}: is of records, and a catalog's changes are the rows that came and went; leave it out"
+            )
+        if self.duplicates.last_by is not None:
+            raise ValueError(
+                f"duplicates: of records, order_by says which of a key counts; leave {said} or duplicates out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _fields_fit(self) -> TableSpec:
         if self.properties.get("format-version", "2") not in ("1", "2"):
             raise ValueError(
@@ -282,6 +316,11 @@ class TableSpec(NamedSpec):
     def follows_changes(self) -> bool:
         """Whether a run brings what changed in a catalog since the version that the table has."""
         return isinstance(self.source, CatalogRowsSpec) and self.source.changes
+
+    @property
+    def takes_records(self) -> bool:
+        """Whether the source has records of change data: what becomes of the row of each key."""
+        return self.operation is not None or self.order_by is not None
 
     @property
     def takes_what_is_missing(self) -> bool:

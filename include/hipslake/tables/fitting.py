@@ -114,11 +114,13 @@ def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
         A transform has no meaning for its column's type.
     """
     check_field_names(spec, stored.names)
-    if last_by := spec.duplicates.last_by:
-        kind = stored.field(last_by).type
+    for what, name in (("duplicates", spec.duplicates.last_by), ("order_by", spec.order_by)):
+        if name is None:
+            continue
+        kind = stored.field(name).type
         if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
             raise SpecError(
-                f"duplicates: column {last_by!r} is of type {kind}, whose values have no order; take a "
+                f"{what}: column {name!r} is of type {kind}, whose values have no order; take a "
                 "number, a time or a text"
             )
     for field in (*spec.partition, *(sort.field for sort in spec.sort)):
@@ -143,6 +145,7 @@ def check_field_names(spec: TableSpec, columns: Sequence[str]) -> None:
     named = [(what, field.column) for what, field in fields]
     named += [("key", name) for name in spec.key]
     named += [("duplicates", name) for name in (spec.duplicates.last_by,) if name]
+    named += [("order_by", name) for name in (spec.order_by,) if name]
     named += [("interval", name) for name in (spec.interval,) if name]
     for what, name in named:
         if name not in columns:

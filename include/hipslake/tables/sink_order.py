@@ -91,6 +91,9 @@ class SinkOutcome(Frozen):
     rows_out: int = 0  # of them, in the table now
     rows_left_out: int = 0  # of them, since another row of the same key came later
     rows_updated: int = 0  # rows of the table that were replaced
+    rows_deleted: int = 0  # rows of the table that records of change data have deleted
+    missing_deletes: int = 0  # such records that found no row
+    outdated: int = 0  # keys whose last record is older than their row of the table
     rows_rewritten: int = 0  # rows of replaced files that stayed as they were
     case: int = 0  # of the shuffle plan
     plan: str = ""  # in words

@@ -72,7 +72,7 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
     samples = frozenset(np.linspace(0, max(tasks - 1, 0), min(_SAMPLE_PARTS, tasks)).astype(int).tolist())
     within = Interval.of(order) if order.spec.mode is TableMode.OVERWRITE_INTERVAL else None
     task = CountRowsTask(
-        tried.new, tried.fields, order.spec.key, within, tried.writer, samples, dropped, engine.counter()
+        tried.new, tried.fields, order.spec.key, order.spec.order_by, within, tried.writer, samples, dropped, engine.counter()
     )
     with engine.progress("count", done=task.done):
         found = engine.run(task, tasks=tasks + tried.new.deleted_tasks, result=_RESULT)
@@ -108,6 +108,8 @@ class CountRowsTask:
         Of the table's columns.
     key : tuple of str
         Columns that must not be null; empty: none.
+    order_by : str or None
+        A column that must not be null, nor NaN.
     within : Interval or None
         That all rows must lie in.
     writer : RowWriter
@@ -123,6 +125,7 @@ class CountRowsTask:
     new: NewRows
     fields: tuple[PartitionField, ...]
     key: tuple[str, ...]
+    order_by: str | None
     within: Interval | None
     writer: RowWriter
     samples: frozenset[int]
@@ -136,6 +139,7 @@ class CountRowsTask:
             return
         columns = [field.column for field in self.fields] + list(self.key)
         columns += [self.within.column] if self.within else []
+        columns += [self.order_by] if self.order_by is not None else []
         columns = list(dict.fromkeys(columns)) or self.new.schema.names[:1]
         counts: list[pa.Table] = []
         keys, ranges = KeyFilter(), []
@@ -164,7 +168,10 @@ class CountRowsTask:
 
     def _keys_of_deleted(self, number: int) -> pa.RecordBatch:
         keys, ranges = KeyFilter(), []
-        for batch in self.new.read_deleted(number - self.new.rows.tasks, list(self.key)):
+        columns = list(self.key) if self.order_by is None else [*self.key, self.order_by]
+        for batch in self.new.read_deleted(number - self.new.rows.tasks, columns):
+            if not self.new.follows:
+                self._check_record(batch)
             if batch.num_rows:
                 keys.add(key_hashes(batch, self.key))
                 ranges.append(extremes(batch, self.key))
@@ -181,13 +188,25 @@ class CountRowsTask:
             schema=_RESULT,
         )
 
-    def _check(self, batch: pa.RecordBatch) -> None:
+    def _check_record(self, batch: pa.RecordBatch) -> None:
         for name in self.key:
             if nulls := batch.column(name).null_count:
                 raise InputError(
                     f"key: column {name!r} is null in {nulls} rows or more of the source; a row without a "
                     "key cannot replace another. Filter them out, or choose another key"
                 )
+        if self.order_by is not None:
+            column = batch.column(self.order_by)
+            floats = pa.types.is_floating(column.type)
+            missing = pc.sum(pc.is_null(column, nan_is_null=floats)).as_py() or 0
+            if missing:
+                raise InputError(
+                    f"order_by: column {self.order_by!r} is null or NaN in {missing} records or more of the "
+                    "source; it is not known which of their key counts. Filter them out, or mend them"
+                )
+
+    def _check(self, batch: pa.RecordBatch) -> None:
+        self._check_record(batch)
         if self.within is not None:
             inside = pc.fill_null(self.within.holds(batch), False)
             outside = batch.num_rows - (pc.sum(inside).as_py() or 0)

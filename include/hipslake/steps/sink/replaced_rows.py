@@ -56,6 +56,8 @@ class Replaced:
         Of the table, that go.
     left_out : int
         New rows that a later one of the same key replaces.
+    by_deletes, missing_deletes, outdated : int
+        As of `Joined`.
     read : int
         Files that were looked through.
     """
@@ -71,6 +73,9 @@ class Replaced:
     dropped: RowPositions = NO_POSITIONS
     rows: int = 0
     left_out: int = 0
+    by_deletes: int = 0
+    missing_deletes: int = 0
+    outdated: int = 0
     read: int = 0
 
     @property
@@ -186,6 +191,9 @@ def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
         cut.replaced(work, apart=_kept_apart(tried), read=len(candidates), on_read=_on_read(tried, "merge")),
         dropped=RowPositions.kept(work.sub("dropped"), joined.new),
         left_out=sum(len(at) for at in joined.new.values()),
+        by_deletes=joined.deleted,
+        missing_deletes=joined.missing,
+        outdated=joined.outdated,
     )
 
 

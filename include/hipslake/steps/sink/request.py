@@ -145,6 +145,9 @@ class SunkInterval(Frozen):
     rows: int = 0  # that are in the table now
     rows_left_out: int = 0  # of the source, since another row of the same key came later
     rows_updated: int = 0  # of the table, that were replaced
+    rows_deleted: int = 0  # of the table, that records of change data have deleted
+    missing_deletes: int = 0  # such records that found no row
+    outdated: int = 0  # keys whose last record is older than their row of the table
     rows_rewritten: int = 0  # that lay in the same files, and stayed as they were
     case: int = 0  # of the shuffle plan
     plan: str = ""  # in words
@@ -183,6 +186,9 @@ class SinkReport(Report):
     files_removed: int = 0
     delete_files: int = 0
     rows_updated: int = 0
+    rows_deleted: int = 0
+    missing_deletes: int = 0
+    outdated: int = 0
     rows_rewritten: int = 0
     intervals: tuple[SunkInterval, ...] = ()
     refused: tuple[RefusedInterval, ...] = ()

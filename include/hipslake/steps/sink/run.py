@@ -32,6 +32,9 @@ _SUMS = (
     "files_removed",
     "delete_files",
     "rows_updated",
+    "rows_deleted",
+    "missing_deletes",
+    "outdated",
     "rows_rewritten",
 )
 

@@ -13,6 +13,7 @@ from hipslake.sources.source_file import SourceFile
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_spec import FileRowsSpec, TableSpec
 from hipslake.steps.ingest.source_checks import MOST_FILES, spread
+from hipslake.steps.sink.source_records import check_operations, without_operations
 from hipslake.tables.fitting import check_field_names, check_fields, stored_schema
 from hipslake.tables.row_keys import check_key
 
@@ -69,7 +70,8 @@ def check_rows(schema: pa.Schema, columns: Sequence[str] | None, spec: TableSpec
     SchemaMismatchError, SpecError
         As of `check_sink_columns`.
     """
-    stored = stored_schema(schema, columns, _derived(spec))
+    check_operations(schema, spec)
+    stored = stored_schema(without_operations(schema, spec.operation), columns, _derived(spec))
     check_fields(spec, stored)
     check_key(stored, spec.key)
 
@@ -80,7 +82,9 @@ def _check(peeked: pa.Schema, spec: TableSpec) -> None:
         check_rows(peeked, spec.source.columns, spec)
         return
     names = peeked.names if spec.source.columns is None else list(spec.source.columns)
-    _require(names, peeked.names)  # of such columns, names alone are known
+    operations = [] if spec.operation is None else [spec.operation.column]
+    _require([*names, *operations], peeked.names)  # of such columns, names alone are known
+    names = [name for name in names if name not in operations]
     check_field_names(spec, [*names, *(field.column for field in _derived(spec))])
 
 

@@ -25,6 +25,7 @@ from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.position_deletes import write_deletes
 from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
 from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
+from hipslake.steps.sink.source_records import SourceRecords, check_operations
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
 from hipslake.storage.backoff import wait_for_others
@@ -89,11 +90,14 @@ class _Opened:
         Pixels that are made.
     stored : pyarrow.Schema
         The columns of the rows, as a table keeps them.
+    deleted : Rows or None
+        Records that delete the row of their key.
     """
 
     rows: Rows
     derived: tuple[PartitionField, ...]
     stored: pa.Schema
+    deleted: Rows | None = None
 
 
 class _Sink:
@@ -136,6 +140,11 @@ class _Sink:
         order, spec = self._order, self._order.spec
         now = self._table.now()
         rows = rows_of(order.rows, self._engine, None if now is None else now.schema)
+        deleted: Rows | None = None
+        if spec.operation is not None and not isinstance(rows, NoRows):
+            check_operations(rows.schema, spec)
+            records = SourceRecords(rows, spec.operation, spec.key, deletes=False)
+            rows, deleted = records, replace(records, deletes=True)
         derived = tuple(
             field
             for field in (*spec.partition, *(sort.field for sort in spec.sort))
@@ -144,7 +153,7 @@ class _Sink:
         stored = stored_schema(rows.schema, order.rows.columns, derived)
         check_key(stored, [name for name in spec.key if name in stored.names])
         check_interval(order, stored)
-        return _Opened(rows, derived, stored)
+        return _Opened(rows, derived, stored, deleted)
 
     def _check_columns(self, opened: _Opened) -> None:
         """Look that a table which follows a catalog has its columns."""
@@ -205,7 +214,7 @@ class _Sink:
         """The rows of a try: those of the order, or what changed since they were sunk last."""
         order = self._order
         if before is None or order.force or not order.spec.follows_changes:
-            return NewRows(opened.rows, opened.stored, opened.derived)
+            return NewRows(opened.rows, opened.stored, opened.derived, opened.deleted)
         with self._phases("compare"):
             found = changes_since(order, before)
         assert isinstance(order.rows, VersionRows), "a catalog has changes"
@@ -217,7 +226,7 @@ class _Sink:
             found.feed.old.version,
             len(found.feed.stretches),
         )
-        return NewRows(found.came, opened.stored, opened.derived, found.went)
+        return NewRows(found.came, opened.stored, opened.derived, found.went, follows=True)
 
     def _written(self, tried: SinkTry) -> SinkOutcome:
         """Write the files of a try, and commit them."""
@@ -227,7 +236,8 @@ class _Sink:
         with phases("find"):
             replaced = find_replaced(tried, counted)
             if replaced.left_out:
-                counted = count_rows(tried, replaced.dropped)
+                again = count_rows(tried, replaced.dropped)
+                counted = replace(again, keys=counted.keys, ranges=counted.ranges)  # also of what was left out
         plan = plan_sink(tried, counted, replaced)
         log.info("%s", plan.shuffle.explain())
         task = WriteRowsTask.of(tried, plan, replaced)
@@ -250,7 +260,10 @@ class _Sink:
             rows_in=counted.rows + replaced.left_out,
             rows_out=counted.rows,
             rows_left_out=replaced.left_out,
-            rows_updated=replaced.rows,
+            rows_updated=replaced.rows - replaced.by_deletes,
+            rows_deleted=replaced.by_deletes,
+            missing_deletes=replaced.missing_deletes,
+            outdated=replaced.outdated,
             rows_rewritten=plan.rewritten + sum(file.rows for file in kept),
             case=plan.shuffle.case.value,
             plan=plan.shuffle.explain(),

@@ -34,13 +34,17 @@ class NewRows:
     derived : tuple of PartitionField
         Pixels that are made.
     deleted : Rows or None
-        Rows that are no more in the source, and were when the table was fed from it; None: that is not known.
+        Whose keys have no row from now on: rows that are no more in the source, and were when the table was
+        fed from it, or records that delete. None: there are none, or they are not known.
+    follows : bool
+        Whether both are the changes of a catalog, so that a row of the table goes only with one of them.
     """
 
     rows: Rows
     schema: pa.Schema
     derived: tuple[PartitionField, ...]
     deleted: Rows | None = None
+    follows: bool = False
 
     @property
     def deleted_tasks(self) -> int:
