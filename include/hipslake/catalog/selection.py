@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from hipslake.catalog.leaf_form import given_field, given_schema
@@ -18,12 +16,8 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN
 from hipslake.errors import FilterError, SchemaMismatchError, SpecError
-from hipslake.predicates.binding import check_predicate
-from hipslake.predicates.conditions import Condition, Conjunction
-from hipslake.predicates.domains import UnfitError
-from hipslake.predicates.filter_lists import predicate_of_lists
-from hipslake.predicates.filter_text import parse_filter
-from hipslake.predicates.predicate_tree import And, ArrowExpression, Predicate
+from hipslake.predicates.given_filters import predicate_of, require_columns
+from hipslake.predicates.predicate_tree import Predicate
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.intervals import Intervals
@@ -190,8 +184,9 @@ def select(
         )
     schema = joined_schema(metadata) if group is None else given_schema(metadata.schema_of(group))
     wanted = schema.names if columns is None else list(columns)
-    _require(wanted, schema, metadata)
-    predicate = _predicate(filters, schema, metadata)
+    owner = f"catalog {metadata.catalog}"
+    require_columns(wanted, schema, owner)
+    predicate = predicate_of(filters, schema, owner)
     filtered = frozenset() if predicate is None else predicate.columns
     needed = wanted + [name for name in schema.names if name in filtered]
     names = {owner.name: set(owner.to_arrow().names) for owner in metadata.groups}
@@ -228,89 +223,3 @@ def _owners(needed: list[str], names: dict[str, set[str]]) -> dict[str, list[str
         if owner not in read:
             read.append(owner)
     return taken or {next(iter(names)): []}
-
-
-def _predicate(filters: Any, schema: pa.Schema, metadata: CatalogMetadata) -> Predicate | None:
-    if filters is None or (isinstance(filters, str) and not filters.strip()):
-        return None
-    try:
-        if isinstance(filters, str):
-            return parse_filter(filters, schema)
-        if isinstance(filters, ds.Expression):
-            return _of_expression(filters, schema, metadata)
-        if isinstance(filters, Predicate):
-            found = filters
-        elif isinstance(filters, Condition | Conjunction):
-            found = Conjunction.of(filters).predicate
-        else:
-            found = predicate_of_lists(filters) if filters else And()
-    except FilterError as error:
-        raise FilterError(f"catalog {metadata.catalog}: {error}") from None
-    except UnfitError as error:
-        raise FilterError(
-            f"catalog {metadata.catalog}: {filters!r} is no filter ({error}); give a text, an expression, or "
-            "a list such as [('mag', '<', 12)]"
-        ) from None
-    _require(sorted(found.columns), schema, metadata)
-    try:
-        check_predicate(found, schema)
-    except UnfitError as error:
-        raise FilterError(f"catalog {metadata.catalog}: filter {found}: {error}") from None
-    return found if found.columns else None
-
-
-def _of_expression(
-    expression: ds.Expression, schema: pa.Schema, metadata: CatalogMetadata
-) -> ArrowExpression:
-    """An expression of Arrow with the columns that it needs.
-
-    An expression does not tell its columns, but its text holds their names, and it says whether it can be
-    evaluated on a schema.
-    """
-    text = str(expression)
-    some = pa.schema([field for field in schema if field.name in text])
-    if not _binds(expression, some):
-        try:
-            kind = _bound(expression, schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-            raise SchemaMismatchError(
-                f"catalog {metadata.catalog}: the filter {text} does not fit its columns "
-                f"({str(error).splitlines()[0]}); they are {', '.join(schema.names)}"
-            ) from error
-        if not pa.types.is_boolean(kind):
-            raise SchemaMismatchError(
-                f"catalog {metadata.catalog}: the filter {text} gives {kind}, not true or false; compare it "
-                "with something"
-            )
-        some = schema
-    needed = [name for at, name in enumerate(some.names) if not _binds(expression, some.remove(at))]
-    return ArrowExpression(expression, tuple(needed))
-
-
-def _bound(expression: ds.Expression, schema: pa.Schema) -> pa.DataType:
-    """The type of an expression on a schema."""
-    scanner = ds.dataset(schema.empty_table()).scanner(columns={"kept": expression})
-    return scanner.projected_schema.field("kept").type
-
-
-def _binds(expression: ds.Expression, schema: pa.Schema) -> bool:
-    """Whether an expression is a condition on a schema."""
-    try:
-        return bool(pa.types.is_boolean(_bound(expression, schema)))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError):
-        return False
-
-
-def _require(names: Sequence[str], schema: pa.Schema, metadata: CatalogMetadata) -> None:
-    known = set(schema.names)
-    for name in names:
-        if name not in known:
-            near = " or ".join(repr(n) for n in difflib.get_close_matches(str(name), schema.names, n=3))
-            raise SchemaMismatchError(
-                f"catalog {metadata.catalog} has no column {name!r}"
-                + (f"; did you mean {near}?" if near else f"; its columns are {', '.join(schema.names)}")
-            )
-    if len(set(names)) < len(names):
-        raise SchemaMismatchError(
-            f"catalog {metadata.catalog}: a column is asked for twice: {', '.join(names)}"
-        )

@@ -267,8 +267,8 @@ class TableSpec(NamedSpec):
             validity=None,
             stored={
                 "source.columns": self.source.columns or (),
-                "partition": [field.column for field in self.partition],
-                "sort": [sort.field.column for sort in self.sort],
+                "partition": [field.source for field in self.partition],
+                "sort": [sort.field.source for sort in self.sort],
                 "duplicates": (self.duplicates.last_by,) if self.duplicates.last_by is not None else (),
             },
         )

@@ -115,15 +115,27 @@ class DeletesOfFile:
         start, stop = np.searchsorted(self._positions, [first, first + rows]).tolist()
         found[self._positions[start:stop] - first] = False
         for numbers, gone in self._values:
-            found &= ~_among([_plain(values[at]) for at in numbers], gone)
+            found &= ~rows_among([plain_values(values[at]) for at in numbers], gone)
         return found
 
 
 _NONE = np.empty(0, np.int64)
 
 
-def _among(values: Sequence[pa.Array], gone: pa.Table) -> NDArray[np.bool_]:
-    """Whether each row stands among others; a null is equal to a null, and to nothing else."""
+def rows_among(values: Sequence[pa.Array], gone: pa.Table) -> NDArray[np.bool_]:
+    """Whether each row stands among others; a null is equal to a null, and to nothing else.
+
+    Parameters
+    ----------
+    values : sequence of pyarrow.Array
+        The columns of rows, as `plain_values` gives them.
+    gone : pyarrow.Table
+        Such columns of the others, named by their numbers.
+
+    Returns
+    -------
+    bool[n]
+    """
     may = np.ones(len(values[0]), bool)
     for column, others in zip(values, gone.columns, strict=True):
         may &= pc.is_in(column, value_set=others).to_numpy(zero_copy_only=False)
@@ -135,7 +147,7 @@ def _among(values: Sequence[pa.Array], gone: pa.Table) -> NDArray[np.bool_]:
     return may
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_values(column: pa.Array) -> pa.Array:
     """Values whose bits tell them apart: of real numbers NaN is NaN, and -0.0 is not 0.0, as Iceberg says."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -193,7 +205,7 @@ def _values(path: str, columns: tuple[ValueColumn, ...], read: Reading) -> pa.Ta
         batches = list(read(path, pa.schema([column.field for column in columns])))
         plain = [pa.array([], column.field.type) for column in columns]
         arrays = [
-            pa.chunked_array([_plain(empty), *(_plain(batch.column(at)) for batch in batches)])
+            pa.chunked_array([plain_values(empty), *(plain_values(batch.column(at)) for batch in batches)])
             for at, empty in enumerate(plain)
         ]
         table = pa.table(arrays, names=[str(at) for at in range(len(columns))])

@@ -75,17 +75,53 @@ def files_in_interval(
     column, start, end
         As for `in_interval`.
     """
-    times, within = pa.schema([(column, schema.field(column).type)]), in_interval(column, start, end)
+    return files_passing(files, schema, in_interval(column, start, end))
+
+
+def files_passing(
+    files: Sequence[LiveFile], schema: pa.Schema, predicate: Predicate
+) -> tuple[list[LiveFile], list[LiveFile]]:
+    """The files for all of whose rows a predicate is true, and those for some of whose rows it may be.
+
+    Parameters
+    ----------
+    files : sequence of LiveFile
+    schema : pyarrow.Schema
+        Of the table.
+    predicate : Predicate
+    """
+    asked = pa.schema([field for field in schema if field.name in predicate.columns])
     whole: list[LiveFile] = []
     some: list[LiveFile] = []
     for file in files:
-        low, high = file.bounds(column) or (None, None)
-        known = {column: KnownValues(low, high, file.null_count(column), file.rows)}
-        if low is not None and surely_passes(within, known, times):
+        known = {field.name: _known(file, field) for field in asked}
+        bounded = all(each.low is not None for each in known.values())
+        if bounded and surely_passes(predicate, known, asked):
             whole.append(file)
-        elif may_pass(within, known, times):
+        elif may_pass(predicate, known, asked):
             some.append(file)
     return whole, some
+
+
+_BOUNDED = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+    pa.types.is_string,
+)
+"""Types of columns whose bounds are values of their domains."""
+
+
+def _known(file: LiveFile, field: pa.Field) -> KnownValues:
+    if pa.types.is_nested(field.type):
+        return KnownValues()
+    nulls = file.null_count(field.name)
+    if not any(is_a(field.type) for is_a in _BOUNDED):
+        return KnownValues(nulls=nulls, rows=file.rows)
+    low, high = file.bounds(field.name) or (None, None)
+    return KnownValues(low, high, nulls, file.rows)
 
 
 def _literal(moment: datetime) -> TextLiteral:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.base import Frozen
-from hipslake.specs.partition_fields import SortField
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
@@ -238,6 +238,10 @@ class TableState(ReadableTable, Protocol):
     @property
     def marks(self) -> Marks:
         """What was sunk."""
+
+    @property
+    def partition(self) -> tuple[PartitionField, ...]:
+        """How it is partitioned now; `SpecError` if values of a field cannot be computed."""
 
     @property
     def takes_deletes(self) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.engine.model import Block, Routed
+from hipslake.engine.model import Block, Engine, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import (
     CatalogFormatError,
@@ -139,8 +139,27 @@ class WriteKeptTask:
         yield described(written)
 
 
-def write_kept(tried: SinkTry, files: Sequence[tuple[LiveFile, int]], gone: RowPositions) -> list[NewFile]:
+def write_kept(
+    engine: Engine,
+    writer: RowWriter,
+    fields: tuple[PartitionField, ...],
+    table: str,
+    files: Sequence[tuple[LiveFile, int]],
+    gone: RowPositions,
+) -> list[NewFile]:
     """Write what stays of files: so many rows of each, without those that are `gone`.
+
+    Parameters
+    ----------
+    engine : Engine
+    writer : RowWriter
+    fields : tuple of PartitionField
+        Of the table's columns.
+    table : str
+        Its name.
+    files : sequence of (LiveFile, int)
+    gone : RowPositions
+        By the number of each, the positions of the rows that go among those that are not deleted.
 
     Raises
     ------
@@ -150,13 +169,13 @@ def write_kept(tried: SinkTry, files: Sequence[tuple[LiveFile, int]], gone: RowP
     if not files:
         return []
     orders = tuple(file.sort_order for file, _ in files)
-    task = WriteKeptTask(tuple(file.stored for file, _ in files), orders, gone, tried.fields, tried.writer)
-    with tried.engine.progress("keep"):
-        written = undescribed(tried.engine.run(task, tasks=len(files), result=FILES_SCHEMA))
+    task = WriteKeptTask(tuple(file.stored for file, _ in files), orders, gone, fields, writer)
+    with engine.progress("keep"):
+        written = undescribed(engine.run(task, tasks=len(files), result=FILES_SCHEMA))
     rows, due = sum(file.rows for file in written), sum(rows for _, rows in files)
     if rows != due:
         raise VerificationError(
-            f"table {tried.order.spec.table}: {due} rows were to stay of {len(files)} files, and {rows} did; "
+            f"table {table}: {due} rows were to stay of {len(files)} files, and {rows} did; "
             "nothing is committed. Run it again"
         )
     return written

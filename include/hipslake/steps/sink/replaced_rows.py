@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.table_spec import RowOperation, TableMode
 from hipslake.steps.sink.count_rows import Counted
+from hipslake.steps.sink.cut_files import CutFiles
 from hipslake.steps.sink.earlier_sink import follow_sink
+from hipslake.steps.sink.find_passing import find_passing
 from hipslake.steps.sink.key_join import find_old_versions
 from hipslake.steps.sink.live_rows import live_rows
 from hipslake.steps.sink.position_deletes import merges_on_read
-from hipslake.steps.sink.sink_try import NO_POSITIONS, Interval, RowPositions, SinkTry, positions_by_number
+from hipslake.steps.sink.sink_try import NO_POSITIONS, Interval, RowPositions, SinkTry
 from hipslake.storage.folder import Storage
-from hipslake.tables.file_pruning import files_in_interval, files_with_keys
+from hipslake.tables.file_pruning import files_in_interval, files_with_keys, in_interval
 from hipslake.tables.marks import SinkMark, spec_of
 from hipslake.tables.protocol import LiveFile, TableState
-from hipslake.tables.stored_files import StoredFile, read_data_file
 
-_RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])
 _REPLACING = "to replace what was sunk before"
 
 
@@ -178,17 +176,17 @@ def _sunk_before(tried: SinkTry, before: SinkMark) -> Replaced:
     if before.alone and rows == before.rows:
         return Replaced(tuple(files), rows=rows)
     descent, followed = follow_sink(tried, before)
-    cut = _Cut.of(descent.files, followed.mine, lambda some: [file.rows for file in some])
-    return cut.replaced(tried.write.work, apart=lambda file: True, read=len(descent.files))
+    cut = CutFiles.of(descent.files, followed.mine, lambda some: [file.rows for file in some])
+    return _cut_out(cut, tried.write.work, apart=lambda file: True, read=len(descent.files))
 
 
 def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
     spec, work = tried.order.spec, tried.write.work
     candidates = files_with_keys(tried.table.files, spec.key, counted.ranges)
     joined = find_old_versions(tried, tuple(file.stored for file in candidates), counted)
-    cut = _Cut.of(candidates, joined.old, lambda some: _live_rows(tried, some))
+    cut = CutFiles.of(candidates, joined.old, lambda some: _live_rows(tried, some))
     return replace(
-        cut.replaced(work, apart=_kept_apart(tried), read=len(candidates), on_read=_on_read(tried, "merge")),
+        _cut_out(cut, work, apart=_kept_apart(tried), read=len(candidates), on_read=_on_read(tried, "merge")),
         dropped=RowPositions.kept(work.sub("dropped"), joined.new),
         left_out=sum(len(at) for at in joined.new.values()),
         by_deletes=joined.deleted,
@@ -200,13 +198,11 @@ def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
 def _in_interval(tried: SinkTry, within: Interval) -> Replaced:
     table, engine = tried.table, tried.engine
     inside, maybe = files_in_interval(table.files, table.schema, within.column, within.start, within.end)
-    task = FindInIntervalTask(tuple(file.stored for file in maybe), within, tried.new.schema)
-    with engine.progress("find"):
-        found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
-    going = positions_by_number((row["number"], row["positions"]) for row in found)
-    cut = _Cut.of(maybe, going, lambda some: _live_rows(tried, some))
+    predicate = in_interval(within.column, within.start, within.end)
+    going = find_passing(engine, maybe, predicate, tried.new.schema)
+    cut = CutFiles.of(maybe, going, lambda some: _live_rows(tried, some))
     on_read = _on_read(tried, "update")
-    replaced = cut.replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe), on_read=on_read)
+    replaced = _cut_out(cut, tried.write.work, apart=_kept_apart(tried), read=len(maybe), on_read=on_read)
     rows = replaced.rows + sum(_live_rows(tried, inside))
     return replace(replaced, files=(*inside, *replaced.files), rows=rows)
 
@@ -226,85 +222,34 @@ def _kept_apart(tried: SinkTry) -> Callable[[LiveFile], bool]:
     return lambda file: has_others or not file.is_current
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """Files all of whose rows go, and those of which rows stay: file, positions that go, rows that stay."""
+def _cut_out(
+    cut: CutFiles, work: Storage, *, apart: Callable[[LiveFile], bool], read: int, on_read: bool = False
+) -> Replaced:
+    """What goes; `apart` says of which files what stays is written apart from the new rows.
 
-    whole: tuple[LiveFile, ...]
-    parts: tuple[tuple[LiveFile, NDArray[np.int64], int], ...]
-    rows: int  # that go
-
-    @classmethod
-    def of(
-        cls,
-        files: Sequence[LiveFile],
-        going: Mapping[int, NDArray[np.int64]],
-        rows_of: Callable[[Sequence[LiveFile]], Sequence[int]],
-    ) -> _Cut:
-        """Cut some of the files.
-
-        Parameters
-        ----------
-        files : sequence of LiveFile
-        going : mapping of int to int64[n]
-            By the number of each, the positions of the rows that go among those that are not deleted.
-        rows_of : callable
-            Tells of files how many rows of each are not deleted.
-        """
-        cut = [(files[at], going[at]) for at in sorted(going) if len(going[at]) or not files[at].rows]
-        there = rows_of([file for file, _ in cut])
-        found = [(file, at, rows - len(at)) for (file, at), rows in zip(cut, there, strict=True)]
-        parts = tuple(each for each in found if each[2] and len(each[1]))
-        whole = tuple(file for file, _, rest in found if not rest)
-        return cls(whole, parts, sum(len(at) for _, at, _ in found))
-
-    def replaced(
-        self, work: Storage, *, apart: Callable[[LiveFile], bool], read: int, on_read: bool = False
-    ) -> Replaced:
-        """What goes; `apart` says of which files what stays is written apart from the new rows.
-
-        `on_read`: no file is written anew, rows of files go by files of deletes.
-        """
-        if on_read:
-            return Replaced(
-                files=self.whole,
-                deleted=tuple(file for file, _, _ in self.parts),
-                deleted_gone=_kept(work.sub("gone"), list(self.parts)),
-                deleted_rows=sum(len(at) for _, at, _ in self.parts),
-                rows=self.rows,
-                read=read,
-            )
-        mixed = [each for each in self.parts if apart(each[0])]
-        partly = [each for each in self.parts if not apart(each[0])]
+    `on_read`: no file is written anew, rows of files go by files of deletes.
+    """
+    if on_read:
         return Replaced(
-            files=self.whole,
-            partly=tuple((file, rest) for file, _, rest in partly),
-            gone=_kept(work.sub("gone"), partly),
-            mixed=tuple((file, rest) for file, _, rest in mixed),
-            mixed_gone=_kept(work.sub("gone-apart"), mixed),
-            rows=self.rows,
+            files=cut.whole,
+            deleted=tuple(file for file, _, _ in cut.parts),
+            deleted_gone=_kept(work.sub("gone"), list(cut.parts)),
+            deleted_rows=sum(len(at) for _, at, _ in cut.parts),
+            rows=cut.rows,
             read=read,
         )
+    mixed = [each for each in cut.parts if apart(each[0])]
+    partly = [each for each in cut.parts if not apart(each[0])]
+    return Replaced(
+        files=cut.whole,
+        partly=tuple((file, rest) for file, _, rest in partly),
+        gone=_kept(work.sub("gone"), partly),
+        mixed=tuple((file, rest) for file, _, rest in mixed),
+        mixed_gone=_kept(work.sub("gone-apart"), mixed),
+        rows=cut.rows,
+        read=read,
+    )
 
 
 def _kept(storage: Storage, parts: list[tuple[LiveFile, NDArray[np.int64], int]]) -> RowPositions:
     return RowPositions.kept(storage, {number: at for number, (_, at, _) in enumerate(parts)})
-
-
-@dataclass(frozen=True)
-class FindInIntervalTask:
-    """Finds the positions of the rows of old files that lie in an interval."""
-
-    files: tuple[StoredFile, ...]
-    within: Interval
-    schema: pa.Schema
-
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Look through a file."""
-        position, found = 0, []
-        for batch in read_data_file(self.files[number], self.schema, [self.within.column]):
-            inside = pc.fill_null(self.within.holds(batch), False).to_numpy(zero_copy_only=False)
-            found.append(np.flatnonzero(inside) + position)
-            position += batch.num_rows
-        positions = np.concatenate(found).astype(np.int64) if found else np.empty(0, np.int64)
-        yield pa.record_batch([[number], [positions.tobytes()]], schema=_RESULT)

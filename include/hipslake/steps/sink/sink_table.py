@@ -243,7 +243,14 @@ class _Sink:
         task = WriteRowsTask.of(tried, plan, replaced)
         with phases("write"):
             files = write_files(task, self._engine, tried.write.work)
-            kept = write_kept(tried, replaced.mixed, replaced.mixed_gone)
+            kept = write_kept(
+                self._engine,
+                tried.writer,
+                tried.fields,
+                self._order.spec.table,
+                replaced.mixed,
+                replaced.mixed_gone,
+            )
             deletes = self._deletes(tried, replaced)
         check_files(self._order.spec.table, files, plan.shuffle, counted.rows + plan.rewritten)
         with phases("commit"):

@@ -14,11 +14,11 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.errors import ConflictError, SpecError, VersionNotFoundError
-from hipslake.specs.partition_fields import SortField
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import IcebergSpec, RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
-from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import check_writable, find_table, open_catalog, open_table
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
@@ -37,6 +37,7 @@ from hipslake.tables.iceberg.stored_marks import (
     mark_properties,
     true_properties,
 )
+from hipslake.tables.iceberg.table_partitioning import partition_fields
 from hipslake.tables.iceberg.table_shape import fitting_table
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -168,6 +169,10 @@ class IcebergState:
         return StoredMarks(self._table)
 
     @property
+    def partition(self) -> tuple[PartitionField, ...]:
+        return partition_fields(self._table)
+
+    @property
     def takes_deletes(self) -> bool:
         return bool(self._table.metadata.format_version >= 2)
 
@@ -225,6 +230,7 @@ class IcebergState:
 
     @contextmanager
     def writing(self) -> Iterator[IcebergWrite]:
+        check_writable(self._table)
         write_id = claim(self._table)
         try:
             with heartbeat(self._table, write_id) as beating:

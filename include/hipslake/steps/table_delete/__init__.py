@@ -1,0 +1,1 @@
+"""Rows are taken out of an Iceberg table on request: by keys, or by a filter."""
