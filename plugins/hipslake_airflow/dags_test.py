@@ -117,7 +117,7 @@ def _facts(committed: CommittedVersion) -> list[tuple[str, str]]:
     partitions = [] if committed.partitions is None else [("partitions", f"{committed.partitions:,}")]
     return [
         ("published", f"{committed.kind} {committed.name}, version {committed.version}"),
-        ("rows", f"{committed.rows:,}"),
+        *([] if committed.rows is None else [("rows", f"{committed.rows:,}")]),
         *partitions,
         ("size", size),
         ("uri", committed.uri),

@@ -24,6 +24,7 @@ _SKIPPED = {
     "build": "there was nothing to do",
     "compact": "there was nothing to compact",
     "delete": "no row was left to delete",
+    "delete_table": "no row was left to delete",
     "margin": "these margins are there already",
 }
 """What it means that a task was skipped by itself, by its id; others are skipped for the sake of these."""

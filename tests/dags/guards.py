@@ -142,6 +142,10 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_delete", "keys_file"): harmless_keys_file,
     ("catalog_delete", "filters"): _filter,
     ("catalog_delete", "region"): harmless_region,
+    ("table_delete", "keys"): lambda value, warehouse: None,  # only compared with values of a column
+    ("table_delete", "keys_file"): harmless_keys_file,
+    ("table_delete", "filters"): _filter,
+    ("table_delete", "key"): harmless_names,
     ("catalog_reassign", "keys"): lambda value, warehouse: None,  # only compared with values of a column
     ("catalog_reassign", "keys_file"): harmless_keys_file,
     ("catalog_reassign", "filters"): _filter,

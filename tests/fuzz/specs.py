@@ -81,6 +81,17 @@ target_file_size: 64 MiB
 properties: {format-version: "2"}
 schedule: "@daily"
 """
+_CHANGES = """\
+name: s
+source: {files: {uri: "/landing/night={{ night }}/*.parquet", format: parquet}, columns: [id, ts, x]}
+table: survey.changes
+mode: upsert
+key: [id]
+order_by: ts
+operation: {column: op, insert: I, update: 2, delete: D}
+missing_deletes: fail
+write: merge-on-read
+"""
 JOIN = """\
 name: s
 type: crossmatch
@@ -304,6 +315,7 @@ def _plain(value: Any) -> Iterator[Any]:
 TARGETS = (
     _target("catalog spec", _CATALOG, partial(load_spec, model=CatalogSpec), share=5),
     _target("table spec", _TABLE, partial(load_spec, model=TableSpec), share=3),
+    _target("table spec of change data", _CHANGES, partial(load_spec, model=TableSpec), share=3),
     _target("crossmatch spec", JOIN, partial(load_spec, model=CrossmatchSpec), share=2),
     _target("catalog spec of mode upsert", _UPSERT, partial(load_spec, model=CatalogSpec)),
     _target("crossmatch spec of several catalogs", STAR, partial(load_spec, model=CrossmatchSpec)),

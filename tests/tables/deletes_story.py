@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -73,21 +74,27 @@ class DeletesStory:
 
     def step(self) -> None:
         """Do something, and look."""
-        does = self.random.choice(
-            [
-                self.stream,
-                self.stream,
-                self.positions,
-                self.values,
-                self.upsert,
-                self.interval,
-                self.append,
-                self.pack,
-            ]
-        )
+        does = self.random.choice(self.actions())
         self.told.append(does.__name__)
         does()
         self.check()
+
+    def actions(self) -> list[Callable[[], None]]:
+        """What may be done."""
+        return [
+            self.stream,
+            self.stream,
+            self.positions,
+            self.values,
+            self.upsert,
+            self.interval,
+            self.append,
+            self.pack,
+        ]
+
+    def writing(self) -> dict[str, Any]:
+        """What the spec of a sink says of how it writes."""
+        return {}
 
     def check(self) -> None:
         spec = self.spec()
@@ -152,7 +159,7 @@ class DeletesStory:
         if self.random.random() < 0.5:
             gone = self._some_ids(5 * self.size)
             self.lake.engine = Interrupted(lambda: self._delete_keys(gone))
-        self._sink("upsert", rows, mode="upsert", key=["id"])
+        self._sink("upsert", rows, mode="upsert", key=["id"], **self.writing())
         self.lake.engine = engine
 
     def interval(self) -> None:
@@ -162,7 +169,7 @@ class DeletesStory:
         self._forget([n for n, row in self.rows.items() if start <= row["t"] < end])
         rows = [row | {"t": start} for row in self._new(self.random.randint(0, 5 * self.size))]
         source = {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}}
-        given = {"mode": "overwrite-interval", "interval": "t", "source": source}
+        given = {"mode": "overwrite-interval", "interval": "t", "source": source, **self.writing()}
         self._sink("interval", rows, start=start, end=end, **given)
 
     def pack(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.tables.deletes_story import DeletesStory
 from tests.tables.sinking import Lake
+from tests.tables.writes_story import WritesStory
 
 MANY = int(os.environ.get("HIPSLAKE_TEST_OPERATIONS", "20000"))
 
@@ -28,5 +29,24 @@ def test_many_operations_leave_what_a_dict_has(
 ) -> None:
     """Rows that are put and deleted count as operations, not commits."""
     story = DeletesStory(lake, monkeypatch, 11, partition, size=20)
+    while story.operations < MANY // 2:
+        story.step()
+
+
+@pytest.mark.parametrize("partition", [[], ["band"]])
+def test_a_few_writes_of_deletes_leave_what_a_dict_has(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, partition: list[str]
+) -> None:
+    story = WritesStory(lake, monkeypatch, 5, partition)
+    for _ in range(12):
+        story.step()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", [[], ["band"]])
+def test_many_writes_of_deletes_leave_what_a_dict_has(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, partition: list[str]
+) -> None:
+    story = WritesStory(lake, monkeypatch, 13, partition, size=20)
     while story.operations < MANY // 2:
         story.step()

@@ -139,7 +139,7 @@ def test_a_row_that_others_updated_by_a_delete_file_is_told_before_and_after_the
     delete_rows(lake.table(lake.spec()), str(file), [0])
     if between:
         night(lake, 1, 50)
-    with pytest.raises(PlanError, match="has delete files, which another engine wrote"):
+    with pytest.raises(PlanError, match="has delete files, and it cannot be told"):
         night(lake, 0, 1, 2, 3, x=5.0)
     table = lake.table(lake.spec())
     merged(table, rows_of(table))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,17 @@ import pyarrow as pa
 
 from hipslake.api.catalog_views import columns_html
 from hipslake.api.html import details_html, facts_html, table_html
+from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SchemaMismatchError, SpecError, VersionNotFoundError
 from hipslake.specs.environment import expand
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec, WriteMode
+from hipslake.steps.delete.request import MAX_FRACTION
+from hipslake.steps.table_delete.chosen_rows import TableRowsChoice
+from hipslake.steps.table_delete.request import DELETED, TableDeletion
+from hipslake.steps.table_delete.table_deleting import delete_table_rows
 from hipslake.storage.folder import Storage
 from hipslake.tables.opening import open_table
-from hipslake.tables.protocol import ReadableTable, TableTotals, TableVersion
+from hipslake.tables.protocol import NamedTable, ReadableTable, TableTotals, TableVersion
 
 _MOST_VERSIONS = 20  # listed in a notebook
 
@@ -23,9 +30,12 @@ _MOST_VERSIONS = 20  # listed in a notebook
 class Table:
     """One version of a table, as it was when it was opened. Made by `Table.open`."""
 
-    def __init__(self, name: str, rows: ReadableTable) -> None:
+    def __init__(
+        self, name: str, rows: ReadableTable, opened: Callable[[], NamedTable] | None = None
+    ) -> None:
         self.name = name
         self._rows = rows
+        self._opened = opened  # None: of a folder
 
     @classmethod
     def open(
@@ -76,8 +86,9 @@ class Table:
             )
         spec = iceberg if isinstance(iceberg, IcebergSpec) else IcebergSpec.model_validate(iceberg or {})
         place = expand("${HIPSLAKE_WAREHOUSE}") if warehouse is None else str(warehouse)
-        state = open_table(spec, place, table).existing()
-        return cls(table, state if version is None else state.at(version))
+        opened = partial(open_table, spec, place, table)
+        state = opened().existing()
+        return cls(table, state if version is None else state.at(version), opened)
 
     @property
     def uri(self) -> str:
@@ -107,6 +118,81 @@ class Table:
     def versions(self) -> list[TableVersion]:
         """The versions that can be opened, from old to new, with their times and rows; none of a folder."""
         return self._rows.versions()
+
+    @property
+    def deletion(self) -> TableDeletion | None:
+        """What the delete took out that made this version; None: no delete of this library did."""
+        told = self._rows.told.get(DELETED)
+        return None if told is None else TableDeletion.model_validate_json(told)
+
+    def delete(
+        self,
+        keys: Any = None,
+        filters: Any = None,
+        *,
+        key: str | Sequence[str] = (),
+        write: WriteMode | str | None = None,
+        max_fraction: float = MAX_FRACTION,
+        force: bool = False,
+    ) -> Table:
+        """Delete rows of the newest version of the table, by a commit of its own.
+
+        Exactly one of `keys` and `filters` chooses them. Files that others add meanwhile are looked through
+        too.
+
+        Parameters
+        ----------
+        keys : object, optional
+            Values of the key column: a sequence, or an array of numpy, pandas or Arrow; of a key of several
+            columns, a table, a data frame, a mapping of columns, or for each row a tuple or a mapping. Keys
+            that no row has are passed over and counted.
+        filters : str or list or pyarrow.compute.Expression, optional
+            As of `Catalog.read`.
+        key : str or sequence of str, optional
+            The columns that keys are of; the identifier fields of the table if not given.
+        write : {"copy-on-write", "merge-on-read"}, optional
+            Whether what stays of files is written anew, or files of deletes say which rows are gone; by
+            default what the table's property `write.delete.mode` says, copy-on-write if it does not.
+        max_fraction : float
+            The largest part of the rows that may go, from 0 to 1.
+        force : bool
+            Let any number go.
+
+        Returns
+        -------
+        Table
+            At its newest version; `deletion` says what went. If there was no row to delete, that is the
+            version that was there.
+
+        Raises
+        ------
+        SpecError
+            It is a folder; or rows are not chosen in exactly one way, or more than may go.
+        SchemaMismatchError, FilterError, InputError
+            There is no such column, or keys or the filter do not fit.
+        ConflictError
+            Others kept changing the table.
+        """
+        if self._opened is None:
+            raise SpecError(f"{self.name}: a folder of Parquet files takes no deletes; rows go from tables only")
+        try:
+            mode = None if write is None else WriteMode(write)
+        except ValueError:
+            raise SpecError(f"write: {write!r} is neither of {', '.join(WriteMode)}") from None
+        choice = TableRowsChoice(keys, filters, (key,) if isinstance(key, str) else tuple(key))
+        with closing(self._opened()) as table:
+            outcome = delete_table_rows(
+                table,
+                self.name,
+                choice,
+                ThisProcess(),
+                write=mode,
+                max_fraction=max_fraction,
+                force=force,
+            )
+            state = table.existing()
+            version = outcome.snapshot_id
+            return Table(self.name, state if version is None else state.at(version), self._opened)
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Read like `read`, but file by file: for tables that do not fit into memory."""

@@ -35,7 +35,7 @@ class CommittedVersion(Frozen):
     name: str  # of a table: namespace.table
     uri: str
     version: str  # of a table: the id of its snapshot
-    rows: int  # of a cube: cells of the seed
+    rows: int | None  # of a cube: cells of the seed; None: the version does not say
     bytes: int
     files: int
     partitions: int | None = None  # None: the version does not say
@@ -100,7 +100,7 @@ def table_version(spec: IcebergSpec, warehouse: str, name: str) -> CommittedVers
         name=name,
         uri=table.location,
         version=str(table.version),
-        rows=totals.rows or 0,
+        rows=totals.rows,
         bytes=totals.bytes or 0,
         files=totals.files or 0,
         columns=_columns(table.column_types),

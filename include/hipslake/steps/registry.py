@@ -169,6 +169,7 @@ STEPS = {
         _step("reassign", "reassign:Reassign", "reassign.run:run"),
         _step("rollback", "upkeep:Rollback", "upkeep.rollback_catalog:run"),
         _step("vacuum", "upkeep:Vacuum", "upkeep.vacuum_catalog:run"),
+        _step("delete_table", "table_delete:DeleteTableRows", "table_delete.run:run"),
         _step("vacuum_table", "upkeep:VacuumTable", "upkeep.vacuum_table:run"),
         _step("resolve:published", "upkeep:ResolvePublished", "upkeep.resolve_published:run"),
         _step("resolve:adopt", "adopt:ResolveAdopt", "adopt.resolve_adopt:run"),

@@ -213,6 +213,10 @@ class ReadableTable(Protocol):
     def totals(self) -> TableTotals:
         """Rows, bytes and files."""
 
+    @property
+    def told(self) -> Mapping[str, str]:
+        """What the version says of itself, by name; empty where the format keeps nothing."""
+
     def versions(self) -> list[TableVersion]:
         """The versions that can be opened, from old to new."""
 

@@ -182,6 +182,51 @@ class CompactTableOperator(SparkStepOperator):
         return {name: getattr(frozen, name) for name in ("warehouse", "spec", "full", "dry_run")}
 
 
+class DeleteTableRowsOperator(SpecOperator):
+    """Delete rows of a table, and emit its asset event; skipped where there are none.
+
+    Reads the params `keys`, `keys_file`, `filters`, `key`, `max_fraction` and `force`. Parameters are those of
+    `SpecOperator`.
+
+    Parameters
+    ----------
+    table : str
+        The name of the spec; its asset becomes an outlet of the task.
+    """
+
+    step = "delete_table"
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        asset = table_asset(table)
+        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
+        self.asset = asset
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        spec, params = _spec_with_connection(self.spec_file), context["params"]
+        chosen = {name: params.get(name) or None for name in ("keys", "keys_file", "filters")}
+        return {
+            **chosen,
+            "iceberg": spec.iceberg,
+            "table": spec.table,
+            "key": spec.key or tuple(params.get("key") or ()),
+            "write": spec.write,
+            "max_fraction": float(params["max_fraction"]),
+            "force": bool(params["force"]),
+        }
+
+    def finish(self, context: Context, report: Any) -> None:
+        if report.snapshot_id is not None:
+            context["outlet_events"][self.asset].extra = {
+                "rows": report.deleted,
+                "snapshot_id": report.snapshot_id,
+                "table": report.table,
+                "uri": report.location,
+            }
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.snapshot_id is not None else "No row is left to delete."
+
+
 class VacuumTableOperator(SpecOperator, RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 

@@ -27,7 +27,7 @@ from hipslake_airflow.params.versions import proposed_versions, version_param
 
 MAX_FRACTION = 0.01  # of the rows of a catalog, that a delete takes out unless its form says otherwise
 _MOST_KEYS = 100_000
-_LONGEST_KEY = 1000  # letters
+LONGEST_KEY = 1000  # letters
 _LONGEST_FILTERS = 10_000
 _LONGEST_REGION = 100_000
 
@@ -89,8 +89,11 @@ def delete_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a delete; one of the ways to choose rows has to be given."""
     of = f"column {spec.key[0]}" if len(spec.key) == 1 else "the indexed column"
     several = f"Columns: {', '.join(spec.key)}. " if spec.key else ""
-    return _chosen_rows(of, f"Path or URI of a Parquet or CSV file with the keys of rows. {several}") | {
-        "max_fraction": _most("If more than this part of all rows would go, nothing is deleted."),
+    file = f"Path or URI of a Parquet or CSV file with the keys of rows. {several}"
+    return {
+        **chosen_rows(of, file),
+        **_in_region(),
+        "max_fraction": most_field("If more than this part of all rows would go, nothing is deleted."),
         "force": switch_field("Force", "Delete the rows, however many they are."),
     }
 
@@ -101,26 +104,27 @@ def reassign_params(spec: CatalogSpec) -> dict[str, Param]:
     given = spec.position_from.column if spec.position_from is not None else None
     file = f"Path or URI of a Parquet or CSV file with the keys of rows ({columns}), and the object of each."
     return {
-        "to": text_field("To object", "The id of the object that all these rows are given to.", _LONGEST_KEY),
-        **_chosen_rows(f"column {columns}", f"{file} 'To object' stays empty then."),
+        "to": text_field("To object", "The id of the object that all these rows are given to.", LONGEST_KEY),
+        **chosen_rows(f"column {columns}", f"{file} 'To object' stays empty then."),
+        **_in_region(),
         "column": text_field(
             "Column of objects",
             "The column that names the object of a row"
             + (f"; {given} if nothing is said." if given else ", as co_partitioned says if nothing is said."),
-            _LONGEST_KEY,
+            LONGEST_KEY,
         ),
-        "max_fraction": _most("If more than this part of all rows is chosen, nothing is changed."),
+        "max_fraction": most_field("If more than this part of all rows is chosen, nothing is changed."),
         "force": switch_field("Force", "Reassign the rows, however many they are: 4 million at most."),
     }
 
 
-def _chosen_rows(of: str, file: str) -> dict[str, Param]:
-    """The fields that choose rows: by keys, which are values of a column, a filter or a region."""
+def chosen_rows(of: str, file: str) -> dict[str, Param]:
+    """The fields that choose rows: by keys, which are values of a column, or by a filter."""
     return {
         "keys": Param(
             None,
             type=["null", "array"],
-            items={"type": ["string", "integer"], "maxLength": _LONGEST_KEY},
+            items={"type": ["string", "integer"], "maxLength": LONGEST_KEY},
             maxItems=_MOST_KEYS,
             title="Keys",
             description=f"Rows with these values of {of}, one per line. For several columns give a file.",
@@ -136,13 +140,17 @@ def _chosen_rows(of: str, file: str) -> dict[str, Param]:
         "filters": text_field(
             "Filters", "Rows for which this is true: night = 20261121 and flags > 0.", _LONGEST_FILTERS
         ),
-        "region": text_field(
-            "Region", "Rows that lie in it: cone 56.75 24.12 3deg, box ra 350..10 dec -5..5.", _LONGEST_REGION
-        ),
     }
 
 
-def _most(what: str) -> Param:
+def _in_region() -> dict[str, Param]:
+    """The field that chooses rows by a region."""
+    told = "Rows that lie in it: cone 56.75 24.12 3deg, box ra 350..10 dec -5..5."
+    return {"region": text_field("Region", told, _LONGEST_REGION)}
+
+
+def most_field(what: str) -> Param:
+    """The field of the largest part of all rows; `what` says what becomes of more."""
     return Param(
         MAX_FRACTION,
         type="number",

@@ -6,6 +6,7 @@ from airflow.sdk import Param
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
+from hipslake_airflow.params.catalog import LONGEST_KEY, chosen_rows, most_field
 from hipslake_airflow.params.fields import moment_field, switch_field, wait_field, window_fields
 
 
@@ -37,6 +38,26 @@ def sink_params(spec: TableSpec) -> dict[str, Param]:
             "The interval may be empty", "If no file comes, the rows that the table has of the interval go."
         )
     return {**params, **window_fields()}
+
+
+def table_delete_params(spec: TableSpec) -> dict[str, Param]:
+    """Return the params of a delete of rows of a table; one of the ways to choose rows has to be given."""
+    of = "the key" if len(spec.key) != 1 else f"column {spec.key[0]}"
+    several = f"Columns: {', '.join(spec.key)}. " if spec.key else ""
+    params = chosen_rows(of, f"Path or URI of a Parquet or CSV file with the keys of rows. {several}")
+    if not spec.key:
+        params["key"] = Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+            maxItems=100,
+            title="Key",
+            description="The columns that keys are of, one per line. Empty: the identifier fields of the table.",
+        )
+    return params | {
+        "max_fraction": most_field("If more than this part of all rows would go, nothing is deleted."),
+        "force": switch_field("Force", "Delete the rows, however many they are."),
+    }
 
 
 def compaction_params(spec: CompactionSpec) -> dict[str, Param]:

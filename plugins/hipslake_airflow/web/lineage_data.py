@@ -35,7 +35,7 @@ _DAGS = {
 }
 _MAKES = {
     "catalog": pipelines.MAKE_CATALOG,
-    "table": (*pipelines.MAKE_TABLE, *pipelines.KEEP_TABLE[:1]),
+    "table": (*pipelines.MAKE_TABLE, *pipelines.KEEP_TABLE[:2]),
     "cube": pipelines.MAKE_CUBE,
 }
 _FOLDERS = {CATALOGS: "catalog", JOINS: "catalog", TABLES: "table", CUBES: "cube"}

@@ -164,6 +164,10 @@ class IcebergState:
         created = datetime.fromtimestamp(self._snapshot.timestamp_ms / 1000, UTC)
         return TableTotals(rows, size, files, created)
 
+    @property
+    def told(self) -> Mapping[str, str]:
+        return {} if self._snapshot is None else summary_of(self._snapshot)
+
     @cached_property
     def marks(self) -> StoredMarks:
         return StoredMarks(self._table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -68,6 +68,10 @@ class FolderRows:
         with parquet_failures(self.location):
             rows = sum(read_ahead(lambda fragment: fragment.count_rows(), self._fragments))
         return TableTotals(rows, self._bytes, len(self._fragments))
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        return {}
 
     def versions(self) -> list[TableVersion]:
         return []
