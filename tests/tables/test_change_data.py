@@ -56,7 +56,7 @@ def test_records_of_a_batch_meet_by_key_in_whatever_partition_their_row_lies(lak
         ("U", 7, "late", 0),  # older than what stands
         ("U", 31, "new", 2),  # updates what is not there
     )
-    done = lake.sink(spec, night, start=utc("2026-11-20"))
+    done = lake.sink(spec, night, start=utc("2026-11-20T00:00"))
     gone = {3, 4, 5, 6}
     wanted = [(number, f"d{number}", 1) for number in range(20) if number not in gone]
     wanted += [(3, "moved", 2), (5, "again", 3), (30, "new", 2), (31, "new", 2)]
@@ -64,7 +64,7 @@ def test_records_of_a_batch_meet_by_key_in_whatever_partition_their_row_lies(lak
     assert (done.rows_deleted, done.rows_updated, done.outdated, done.missing_deletes) == (2, 2, 1, 1)
     assert (done.rows_in, done.rows_out, done.rows_left_out) == (7, 4, 3)
     assert lake.table(spec).schema().column_names == ["id", "data", "v"]
-    assert lake.sink(spec, night, start=utc("2026-11-20"), force=True).missing_deletes == 3
+    assert lake.sink(spec, night, start=utc("2026-11-20T00:00"), force=True).missing_deletes == 3
     assert content(lake, spec) == sorted(wanted)
 
 
@@ -72,8 +72,8 @@ def test_without_an_order_each_key_comes_once(lake: Lake) -> None:
     spec = lake.spec(**CHANGES)
     lake.sink(spec, records(("I", 1, "a", 5), ("I", 2, "b", 5)))
     with pytest.raises(InputError, match=r"1 records of the source have the key of another one.* id = 1"):
-        lake.sink(spec, records(("D", 1, "", 6), ("I", 1, "c", 7)), start=utc("2026-11-20"))
-    lake.sink(spec, records(("D", 1, "", 0), ("U", 2, "c", 0)), start=utc("2026-11-20"))
+        lake.sink(spec, records(("D", 1, "", 6), ("I", 1, "c", 7)), start=utc("2026-11-20T00:00"))
+    lake.sink(spec, records(("D", 1, "", 0), ("U", 2, "c", 0)), start=utc("2026-11-20T00:00"))
     assert content(lake, spec) == [(2, "c", 0)]
 
 
@@ -81,7 +81,10 @@ def test_without_an_order_each_key_comes_once(lake: Lake) -> None:
     ("night", "message"),
     [
         ([("U", 1, "a", 5), ("D", 1, "", 5)], r"1 records of the source share key and v .* id = 1, v = 5"),
-        ([("U", 1, "a", 5), ("X", 2, "", 5)], r"column 'op' is 'X' in 1 records .* id = 2; there are I, U and D"),
+        (
+            [("U", 1, "a", 5), ("X", 2, "", 5)],
+            r"column 'op' is 'X' in 1 records .* id = 2; there are I, U and D",
+        ),
         ([("U", 1, "a", 5), (None, 2, "", 5)], r"column 'op' is None in 1 records"),
         ([("D", None, "a", 5)], r"column 'id' is null in 1 rows"),
         ([("U", 1, "a", None)], r"'v' is null or NaN in 1 records"),
@@ -94,7 +97,7 @@ def test_what_is_no_record_is_refused_and_changes_nothing(lake: Lake, night: Any
     lake.sink(spec, records(("I", 1, "a", 1), ("I", 2, "b", 1)))
     before = lake.table(spec).current_snapshot()
     with pytest.raises(InputError, match=message):
-        lake.sink(spec, records(*night), start=utc("2026-11-20"))
+        lake.sink(spec, records(*night), start=utc("2026-11-20T00:00"))
     assert lake.table(spec).current_snapshot() == before
 
 
@@ -102,7 +105,7 @@ def test_only_deletes_leave_an_empty_table(lake: Lake) -> None:
     for write in ("copy-on-write", "merge-on-read"):
         spec = lake.spec(**CHANGES, write=write, table=f"survey.{write[:4]}", partition=["data"])
         lake.sink(spec, records(("I", 1, "a", 1), ("I", 2, "b", 1)))
-        done = lake.sink(spec, records(("D", 1, "", 0), ("D", 2, "", 0)), start=utc("2026-11-20"))
+        done = lake.sink(spec, records(("D", 1, "", 0), ("D", 2, "", 0)), start=utc("2026-11-20T00:00"))
         assert (done.rows_deleted, done.rows_out, done.files_added) == (2, 0, 0)
         assert content(lake, spec) == []
 
@@ -111,12 +114,12 @@ def test_operations_are_texts_or_whole_numbers_of_the_source(lake: Lake) -> None
     codes = {"column": "op", "insert": 1, "update": 2, "delete": 3}
     spec = lake.spec(mode="upsert", key="id", operation=codes)
     lake.sink(spec, pa.table({"id": [1, 2], "op": pa.array([1, 2], pa.int8())}))
-    lake.sink(spec, pa.table({"id": [1], "op": pa.array([3], pa.int8())}), start=utc("2026-11-20"))
+    lake.sink(spec, pa.table({"id": [1], "op": pa.array([3], pa.int8())}), start=utc("2026-11-20T00:00"))
     assert lake.rows(spec).to_pylist() == [{"id": 2}]
     with pytest.raises(SchemaMismatchError, match=r"operation.column: the source has no column 'op'"):
-        lake.sink(spec, pa.table({"id": [1]}), start=utc("2026-11-21"))
+        lake.sink(spec, pa.table({"id": [1]}), start=utc("2026-11-21T00:00"))
     with pytest.raises(SchemaMismatchError, match="is of type double; operations are texts"):
-        lake.sink(spec, pa.table({"id": [1], "op": [1.0]}), start=utc("2026-11-21"))
+        lake.sink(spec, pa.table({"id": [1], "op": [1.0]}), start=utc("2026-11-21T00:00"))
 
 
 def test_rows_of_others_without_an_order_are_the_oldest(lake: Lake) -> None:
@@ -198,7 +201,9 @@ def test_records_and_rows_meet_as_in_plain_python(
 
 
 def test_orders_of_all_types_have_ranks() -> None:
-    first, second = ranks_of(pa.chunked_array([["b", None], ["a"]]), pa.chunked_array([["b"], []], pa.string()))
+    first, second = ranks_of(
+        pa.chunked_array([["b", None], ["a"]]), pa.chunked_array([["b"], []], pa.string())
+    )
     assert (first.tolist(), second.tolist()) == ([2, 0, 1], [2])
     empty, none = ranks_of(pa.chunked_array([], pa.int64()), pa.chunked_array([], pa.int64()))
     assert len(empty) == len(none) == 0

@@ -101,9 +101,7 @@ def test_what_an_append_brought_is_not_told_from_what_others_deleted(lake: Lake)
     at = places(lake)
     committed(lake.table(lake.spec()), lambda delta: delta.positions([at[1]]))
     lake.sink(lake.spec(name="more"), rows(50))
-    with pytest.raises(
-        PlanError, match="has delete files, and it cannot be told"
-    ):
+    with pytest.raises(PlanError, match="has delete files, and it cannot be told"):
         night(1, 2, 4)
     lake.sink(upsert(lake, name="up"), rows(2, band="x"))  # this takes the deleted row away for good
     assert ids(lake) == [2, 3, 50]

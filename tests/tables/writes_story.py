@@ -28,7 +28,9 @@ class WritesStory(DeletesStory):
     def delete_keys(self) -> None:
         """Some keys that there are, and some that there are not; in half of the cases others write meanwhile."""
         gone = self._some_ids(6 * self.size)
-        missing = [number for number in self.random.sample(range(400 * self.size), 3) if number not in self.rows]
+        missing = [
+            number for number in self.random.sample(range(400 * self.size), 3) if number not in self.rows
+        ]
         before = self.table.current_snapshot()
         table = self._opened().delete([*gone, *missing, *gone[:2]], key="id", force=True, **self.writing())
         if gone:
@@ -43,7 +45,9 @@ class WritesStory(DeletesStory):
         day = self.random.randint(0, 6)
         low = self.random.randint(0, 400 * self.size)
         tests: dict[str, Callable[[Row], bool]] = {
-            f"id >= {low} and id < {low + 20 * self.size}": lambda row: low <= row["id"] < low + 20 * self.size,
+            f"id >= {low} and id < {low + 20 * self.size}": lambda row: (
+                low <= row["id"] < low + 20 * self.size
+            ),
             "band is null and x > 0": lambda row: row["band"] is None and (row["x"] or 0) > 0,
             f"t >= '2026-01-0{day + 1}' and band = 'g'": lambda row: (
                 (row["t"] - FIRST).days >= day and row["band"] == "g"

@@ -174,7 +174,9 @@ class Table:
             Others kept changing the table.
         """
         if self._opened is None:
-            raise SpecError(f"{self.name}: a folder of Parquet files takes no deletes; rows go from tables only")
+            raise SpecError(
+                f"{self.name}: a folder of Parquet files takes no deletes; rows go from tables only"
+            )
         try:
             mode = None if write is None else WriteMode(write)
         except ValueError:

@@ -66,9 +66,7 @@ def predicate_of(filters: Any, schema: pa.Schema, owner: str) -> Predicate | Non
     return found if found.columns else None
 
 
-def _of_expression(
-    expression: ds.Expression, schema: pa.Schema, owner: str
-) -> ArrowExpression:
+def _of_expression(expression: ds.Expression, schema: pa.Schema, owner: str) -> ArrowExpression:
     """An expression of Arrow with the columns that it needs.
 
     An expression does not tell its columns, but its text holds their names, and it says whether it can be
@@ -86,8 +84,7 @@ def _of_expression(
             ) from error
         if not pa.types.is_boolean(kind):
             raise SchemaMismatchError(
-                f"{owner}: the filter {text} gives {kind}, not true or false; compare it "
-                "with something"
+                f"{owner}: the filter {text} gives {kind}, not true or false; compare it with something"
             )
         some = schema
     needed = [name for at, name in enumerate(some.names) if not _binds(expression, some.remove(at))]
@@ -119,6 +116,4 @@ def require_columns(names: Sequence[str], schema: pa.Schema, owner: str) -> None
                 + (f"; did you mean {near}?" if near else f"; its columns are {', '.join(schema.names)}")
             )
     if len(set(names)) < len(names):
-        raise SchemaMismatchError(
-            f"{owner}: a column is asked for twice: {', '.join(names)}"
-        )
+        raise SchemaMismatchError(f"{owner}: a column is asked for twice: {', '.join(names)}")

@@ -72,7 +72,15 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
     samples = frozenset(np.linspace(0, max(tasks - 1, 0), min(_SAMPLE_PARTS, tasks)).astype(int).tolist())
     within = Interval.of(order) if order.spec.mode is TableMode.OVERWRITE_INTERVAL else None
     task = CountRowsTask(
-        tried.new, tried.fields, order.spec.key, order.spec.order_by, within, tried.writer, samples, dropped, engine.counter()
+        tried.new,
+        tried.fields,
+        order.spec.key,
+        order.spec.order_by,
+        within,
+        tried.writer,
+        samples,
+        dropped,
+        engine.counter(),
     )
     with engine.progress("count", done=task.done):
         found = engine.run(task, tasks=tasks + tried.new.deleted_tasks, result=_RESULT)

@@ -93,10 +93,11 @@ def meet_records(
 
 
 def ranks_of(*columns: pa.ChunkedArray) -> list[NDArray[np.int64]]:
-    """Numbers from 0 on that ascend with the values of columns together; null is the least."""
+    """Numbers that ascend with the values of columns together, equal for equal ones; null is 0, the least."""
     chunks = [chunk for column in columns for chunk in column.chunks]
     whole = pa.chunked_array(chunks, columns[0].type)
-    ranks = pc.rank(whole, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    numbers = ranks.to_numpy(zero_copy_only=False).astype(np.int64) - 1
+    ranks = pc.rank(whole, sort_keys="ascending", tiebreaker="dense")
+    numbers = np.array(ranks.to_numpy(zero_copy_only=False), np.int64)  # from 1 on
+    numbers[whole.is_null().to_numpy()] = 0
     ends = np.cumsum([len(column) for column in columns])[:-1]
     return np.split(numbers, ends)

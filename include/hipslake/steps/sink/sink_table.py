@@ -237,7 +237,9 @@ class _Sink:
             replaced = find_replaced(tried, counted)
             if replaced.left_out:
                 again = count_rows(tried, replaced.dropped)
-                counted = replace(again, keys=counted.keys, ranges=counted.ranges)  # also of what was left out
+                counted = replace(
+                    again, keys=counted.keys, ranges=counted.ranges
+                )  # also of what was left out
         plan = plan_sink(tried, counted, replaced)
         log.info("%s", plan.shuffle.explain())
         task = WriteRowsTask.of(tried, plan, replaced)
@@ -330,9 +332,7 @@ class _Sink:
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
-        return tried.write.commit(
-            files, replaced.removed, mark, check, self._stale_after, deletes=deletes
-        )
+        return tried.write.commit(files, replaced.removed, mark, check, self._stale_after, deletes=deletes)
 
 
 def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:

@@ -109,7 +109,9 @@ class TableRowsChoice:
         if self.filters is not None:
             predicate = predicate_of(self.filters, state.schema, owner)
             if predicate is None:
-                raise SpecError(f"{owner}: the filter {self.filters!r} names no column, so it chooses no rows")
+                raise SpecError(
+                    f"{owner}: the filter {self.filters!r} names no column, so it chooses no rows"
+                )
             return ChosenByFilter(predicate)
         key = self.key or state.identifier
         if not key:
@@ -180,7 +182,10 @@ class ChosenByKeys:
     def may_be_in(self, files: Sequence[LiveFile], state: TableState) -> list[LiveFile]:
         """The files of a version of the table that may hold some."""
         for name in self.key:
-            if name not in state.schema.names or _storage(state.schema.field(name).type) != self.keys[name].type:
+            if (
+                name not in state.schema.names
+                or _storage(state.schema.field(name).type) != self.keys[name].type
+            ):
                 raise SchemaMismatchError(f"column {name!r} of the key was changed meanwhile; run it again")
         boxes = [extremes(batch, self.key) for batch in self.keys.to_batches() if batch.num_rows]
         return files_with_keys(files, self.key, boxes)

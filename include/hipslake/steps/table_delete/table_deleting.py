@@ -135,7 +135,9 @@ class _Deletion:
                 kept,
                 removed,
                 None,
-                lambda now: self._check(now, chosen, {file.path: set(file.stored.deletes) for file in removed}),
+                lambda now: self._check(
+                    now, chosen, {file.path: set(file.stored.deletes) for file in removed}
+                ),
                 deletes=deletes,
                 told={DELETED: told.model_dump_json()},
             )

@@ -62,8 +62,6 @@ class TableChange:
     added : sequence of WrittenFile
     removed : sequence of DataFile
         As `live_files` gave them.
-    deletes : sequence of NewDeletes
-        Delete files that come; not with `APPEND`.
     properties : callable
         Tells which properties of the table, as it is found, are set and removed with it.
     summary : dict
@@ -75,18 +73,20 @@ class TableChange:
         Tells which delete files of the table, as it is found, nothing needs once this change is made.
     manifest_bytes : int, optional
         Nothing comes and goes, but manifests are merged and cut, so that each has about so many bytes.
+    deletes : sequence of NewDeletes
+        Delete files that come; not with `APPEND`.
     """
 
     operation: Operation
     write_id: str
     added: Sequence[WrittenFile] = ()
     removed: Sequence[DataFile] = ()
-    deletes: Sequence[NewDeletes] = ()
     properties: Callable[[Table], PropertyChange] = lambda table: PropertyChange({})
     summary: dict[str, str] = field(default_factory=dict)
     data_sequence: int | None = None
     unneeded: Callable[[Table], Sequence[DataFile]] = lambda table: ()
     manifest_bytes: int | None = None
+    deletes: Sequence[NewDeletes] = ()
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,10 @@ _SCHEMA = pa.schema(
 _PATH_ID, _POSITION_ID = (int(field_id(field) or 0) for field in _SCHEMA)
 _ROW_GROUP_ROWS = 1 << 20
 _CODEC, _LEVEL = "parquet.compression-codec", "parquet.compression-level"
-_USED_PROPERTIES = (DATA_PATH, *(f"write.{kind}{name}" for kind in ("", "delete.") for name in (_CODEC, _LEVEL)))
+_USED_PROPERTIES = (
+    DATA_PATH,
+    *(f"write.{kind}{name}" for kind in ("", "delete.") for name in (_CODEC, _LEVEL)),
+)
 
 
 class WrittenDeletes(Frozen):

@@ -303,9 +303,9 @@ class IcebergWrite:
             self.write_id,
             [WrittenFile.model_validate_json(file.details) for file in added],
             [file.entry for file in removed if isinstance(file, IcebergFile)],
-            deletes,
             properties=properties,
             summary=summary,
+            deletes=deletes,
         )
         committed = commit(catalog, name, change, checked)
         kept = [file.path for file in (*added, *(each.file for each in deletes))]
