@@ -1,4 +1,4 @@
-"""Random operations that write deletes in either mode, against a dict: upserts, intervals, deletes, changes."""
+"""Random operations that write deletes in either mode, against a dict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WritesStory(DeletesStory):
         return {"write": self.random.choice(MODES)}
 
     def delete_keys(self) -> None:
-        """Some keys that there are, and some that there are not; in half of the cases others write meanwhile."""
+        """Some keys that there are, some twice, and some that there are not."""
         gone = self._some_ids(6 * self.size)
         missing = [
             number for number in self.random.sample(range(400 * self.size), 3) if number not in self.rows

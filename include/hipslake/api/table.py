@@ -17,9 +17,9 @@ from hipslake.errors import SchemaMismatchError, SpecError, VersionNotFoundError
 from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import IcebergSpec, WriteMode
 from hipslake.steps.delete.request import MAX_FRACTION
-from hipslake.steps.table_delete.chosen_rows import TableRowsChoice
 from hipslake.steps.table_delete.request import DELETED, TableDeletion
 from hipslake.steps.table_delete.table_deleting import delete_table_rows
+from hipslake.steps.table_delete.table_rows_choice import TableRowsChoice
 from hipslake.storage.folder import Storage
 from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import NamedTable, ReadableTable, TableTotals, TableVersion

@@ -15,7 +15,7 @@ from hipslake.catalog.leaf_form import given_field, given_schema
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN
-from hipslake.errors import FilterError, SchemaMismatchError, SpecError
+from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.predicates.given_filters import predicate_of, require_columns
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.specs.catalog_spec import PositionSpec

@@ -277,7 +277,7 @@ class TableSpec(NamedSpec):
             return self
         if self.follows_changes:
             raise ValueError(
-                f"{said}: is of records, and a catalog's changes are the rows that came and went; leave it out"
+                f"{said}: is of records, and changes of a catalog are rows that came and went; leave it out"
             )
         if self.duplicates.last_by is not None:
             raise ValueError(

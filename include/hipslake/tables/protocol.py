@@ -156,7 +156,7 @@ class RowWriter(Protocol):
 
 
 class PositionWriter(Protocol):
-    """Writes files that take rows out of data files by their positions. It travels to tasks, so it is small."""
+    """Writes files that take rows out of data files, by their positions. It travels, so it is small."""
 
     def write_deletes(self, gone: Iterable[tuple[str, NDArray[np.int64]]], name: str) -> NewFile:
         """Write a file; written again under its name, it is replaced.
@@ -319,7 +319,8 @@ class TableWrite(WriteUnderWay, Protocol):
         Raises
         ------
         ConflictError
-            Files to be removed, or of which rows are to go, are gone, or the schema was changed; or others kept committing first.
+            Files to be removed, or of which rows are to go, are gone, or the schema was changed; or others
+            kept committing first.
         CommitStateUnknownError
             The catalog does not say whether the commit stands; nothing that it may name is deleted.
         """

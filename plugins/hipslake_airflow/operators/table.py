@@ -185,13 +185,14 @@ class CompactTableOperator(SparkStepOperator):
 class DeleteTableRowsOperator(SpecOperator):
     """Delete rows of a table, and emit its asset event; skipped where there are none.
 
-    Reads the params `keys`, `keys_file`, `filters`, `key`, `max_fraction` and `force`. Parameters are those of
-    `SpecOperator`.
+    Reads the params `keys`, `keys_file`, `filters`, `key`, `max_fraction` and `force`.
 
     Parameters
     ----------
     table : str
         The name of the spec; its asset becomes an outlet of the task.
+    spec_file : str
+        As of `SpecOperator`.
     """
 
     step = "delete_table"

@@ -52,7 +52,7 @@ def table_delete_params(spec: TableSpec) -> dict[str, Param]:
             items={"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
             maxItems=100,
             title="Key",
-            description="The columns that keys are of, one per line. Empty: the identifier fields of the table.",
+            description="The columns that keys are of, one per line. Empty: the table's identifier fields.",
         )
     return params | {
         "max_fraction": most_field("If more than this part of all rows would go, nothing is deleted."),

@@ -264,8 +264,8 @@ def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Co
     Raises
     ------
     InputError
-        Several new rows have one key, and the spec does not say which stays; or a record deletes a row that is
-        not there, and the spec lets that fail.
+        Several new rows have one key, and the spec does not say which stays; or a record deletes a row that
+        is not there, and the spec lets that fail.
     """
     engine, added, work, spec = tried.engine, tried.new, tried.write.work, tried.order.spec
     work.write(_FILTER_FILE, pa.compress(counted.keys.bits, "zstd", asbytes=True), durable=False)

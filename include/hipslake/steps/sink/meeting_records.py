@@ -1,4 +1,4 @@
-"""Change data: the records of a batch and the rows of a table meet by key, and one of them is left of each."""
+"""Change data: the records of a batch and the rows of a table meet by key, and one of each is left."""
 
 from __future__ import annotations
 

@@ -93,6 +93,7 @@ def check_operations(schema: pa.Schema, spec: TableSpec) -> None:
         return
     if operation.column not in schema.names:
         raise SchemaMismatchError(
-            f"operation.column: the source has no column {operation.column!r}; it has {', '.join(schema.names)}"
+            f"operation.column: the source has no column {operation.column!r}; it has "
+            + ", ".join(schema.names)
         )
     check_operation(schema.field(operation.column).type, operation, f"spec {spec.name!r}")

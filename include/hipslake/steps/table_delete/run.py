@@ -9,7 +9,6 @@ from contextlib import closing
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.keys_file import keys_of
 from hipslake.steps.report import Phases
-from hipslake.steps.table_delete.chosen_rows import TableRowsChoice
 from hipslake.steps.table_delete.request import (
     DELETED,
     WRITES,
@@ -19,6 +18,7 @@ from hipslake.steps.table_delete.request import (
     TableDeletion,
 )
 from hipslake.steps.table_delete.table_deleting import delete_table_rows
+from hipslake.steps.table_delete.table_rows_choice import TableRowsChoice
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.opening import open_table

@@ -20,8 +20,8 @@ from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.live_rows import live_rows
 from hipslake.steps.sink.position_deletes import merges_on_read, write_deletes
 from hipslake.steps.sink.sink_try import RowPositions
-from hipslake.steps.table_delete.chosen_rows import ChosenByFilter, ChosenByKeys, TableRowsChoice
 from hipslake.steps.table_delete.request import DELETED, TableDeleteOutcome, TableDeletion
+from hipslake.steps.table_delete.table_rows_choice import ChosenByFilter, ChosenByKeys, TableRowsChoice
 from hipslake.storage.backoff import wait_for_others
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.protocol import NamedTable, NewDeletes, TableState, TableWrite
@@ -190,8 +190,8 @@ class _Deletion:
     def _check_number(self, rows: int, named: int, total: int) -> None:
         if named > DELETE.most:
             raise SpecError(
-                f"{named} rows of table {self.name} would be deleted from files of which others stay, and one "
-                f"delete takes {DELETE.most} at most; choose them in parts"
+                f"{named} rows of table {self.name} would be deleted from files of which others stay, and "
+                f"one delete takes {DELETE.most} at most; choose them in parts"
             )
         if self.max_fraction is None:
             return

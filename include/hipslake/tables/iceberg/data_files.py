@@ -25,7 +25,6 @@ from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile
 
-
 Scope = tuple[int, tuple[Any, ...]]
 """The id of a partition spec, and partition values."""
 

@@ -1,7 +1,7 @@
 """The manifests of a new snapshot: pyiceberg's producers, and what they lack.
 
-pyiceberg names files to be removed by a predicate, adds and removes no delete files, and gives every new file the
-sequence number of its snapshot.
+pyiceberg names files to be removed by a predicate, adds and removes no delete files, and gives every new
+file the sequence number of its snapshot.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ class Exchange(_Producer, _OverwriteFiles):
 
     pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
     partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
-    manifest is looked into. It also adds and removes no delete files, adds none of an earlier sequence number, and
-    knows no snapshot that replaces files without changing rows.
+    manifest is looked into. It also adds and removes no delete files, adds none of an earlier sequence
+    number, and knows no snapshot that replaces files without changing rows.
     """
 
     data_sequence: int | None = None
@@ -246,7 +246,7 @@ class Exchange(_Producer, _OverwriteFiles):
         return writer.to_manifest_file()
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
-        # pyiceberg sums up appends and overwrites only, and takes all that comes for files of the present spec.
+        # pyiceberg sums up appends and overwrites only, and takes what comes for files of the present spec.
         metadata = self._transaction.table_metadata
         specs, limit = metadata.specs(), TableProperties.WRITE_PARTITION_SUMMARY_LIMIT
         most = metadata.properties.get(limit, str(TableProperties.WRITE_PARTITION_SUMMARY_LIMIT_DEFAULT))

@@ -116,7 +116,8 @@ class TableRowsChoice:
         key = self.key or state.identifier
         if not key:
             raise SpecError(
-                f"{owner} has no identifier fields; name the columns that the keys are of (key), or give filters"
+                f"{owner} has no identifier fields; name the columns that the keys are of (key), or give "
+                "filters"
             )
         require_columns(key, state.schema, owner)
         fields = [state.schema.field(each) for each in key]
