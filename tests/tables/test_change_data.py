@@ -150,7 +150,7 @@ def test_rows_of_others_without_an_order_are_the_oldest(lake: Lake) -> None:
         ),
         (
             {"mode": "upsert", "key": "id", "order_by": "v", "source": {"catalog": "a", "changes": True}},
-            "order_by: is of records, and a catalog's changes",
+            "order_by: is of records, and changes of a catalog",
         ),
         ({"mode": "upsert", "key": "id", "operation": {"column": "op", "delete": "U"}}, "are both 'U'"),
     ],
