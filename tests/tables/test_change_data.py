@@ -62,7 +62,7 @@ def test_records_of_a_batch_meet_by_key_in_whatever_partition_their_row_lies(lak
     wanted += [(3, "moved", 2), (5, "again", 3), (30, "new", 2), (31, "new", 2)]
     assert content(lake, spec) == sorted(wanted)
     assert (done.rows_deleted, done.rows_updated, done.outdated, done.missing_deletes) == (2, 2, 1, 1)
-    assert (done.rows_in, done.rows_out, done.rows_left_out) == (7, 4, 3)
+    assert (done.rows_in, done.rows_out, done.rows_left_out, done.delete_records) == (11, 4, 3, 4)
     assert lake.table(spec).schema().column_names == ["id", "data", "v"]
     assert lake.sink(spec, night, start=utc("2026-11-20T00:00"), force=True).missing_deletes == 3
     assert content(lake, spec) == sorted(wanted)

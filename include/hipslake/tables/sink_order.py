@@ -89,6 +89,7 @@ class SinkOutcome(Frozen):
     swept: tuple[str, ...] = ()  # of dead writes of the table
     rows_in: int = 0  # read from the source
     rows_out: int = 0  # of them, in the table now
+    delete_records: int = 0  # of them, that delete the row of their key
     rows_left_out: int = 0  # of them, since another row of the same key came later
     rows_updated: int = 0  # rows of the table that were replaced
     rows_deleted: int = 0  # rows of the table that records of change data have deleted

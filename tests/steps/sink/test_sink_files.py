@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import SourceNotFoundError, SpecError
+from hipslake.errors import InputError, SourceNotFoundError, SpecError
 
 from tests.steps.nights import FIRST
 from tests.steps.sinks import Lake, interval
@@ -84,3 +85,37 @@ def test_files_with_nothing_in_them_empty_their_interval(lake: Lake, tmp_path: P
     gone = lake.run_files(window=interval(0))
     assert (gone.rows_out, gone.rows_updated) == (0, 2)
     assert lake.rows("id").num_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_records_of_files_insert_update_and_delete(lake: Lake, tmp_path: Path, kind: str) -> None:
+    def land(night: str, *records: tuple[str, int, int]) -> None:
+        op, ids, order = zip(*records, strict=True)
+        table = pa.table({"op": op, "id": ids, "v": order})
+        (tmp_path / "landing").mkdir(exist_ok=True)
+        if kind == "csv":
+            csv.write_csv(table, tmp_path / "landing" / f"{night}.csv")
+        else:
+            pq.write_table(table, tmp_path / "landing" / f"{night}.parquet")
+
+    lake.write_spec(
+        f"source: {{files: {{uri: '{tmp_path}/landing/{{{{ night }}}}.{kind}', format: {kind}}}}}\n"
+        "mode: upsert\nkey: id\norder_by: v\noperation: {column: op}\nwrite: merge-on-read\n"
+    )
+    land("2026-10-01", *(("I", number, 1) for number in range(5)))
+    land("2026-10-02", ("U", 1, 3), ("D", 2, 3), ("D", 77, 3), ("I", 9, 3), ("U", 3, 0), ("U", 9, 2))
+    assert lake.run_files(window=interval(0)).rows_out == 5
+    report = lake.run_files(window=interval(1))
+    wanted = {"id": [0, 1, 3, 4, 9], "v": [1, 3, 1, 1, 3]}
+    assert lake.rows("id", "v").to_pydict() == wanted
+    assert (report.rows_in, report.rows_out, report.rows_rejected, report.delete_records) == (6, 2, 2, 2)
+    assert (report.rows_updated, report.rows_deleted, report.outdated) == (1, 1, 1)
+    assert (report.missing_deletes, report.delete_files) == (1, 1)
+    assert lake.run_files(window=interval(1)).snapshot_id is None
+    again = lake.run_files(window=interval(1), force=True)
+    assert (again.rows_updated, again.rows_deleted, again.missing_deletes) == (2, 0, 2)
+    assert lake.rows("id", "v").to_pydict() == wanted
+    land("2026-10-02", ("X", 1, 9))
+    with pytest.raises(InputError, match="column 'op' is 'X'"):
+        lake.run_files(window=interval(1))
+    assert lake.rows("id", "v").to_pydict() == wanted

@@ -33,6 +33,7 @@ _RESULT = pa.schema(
         ("ranges", pa.binary()),  # Arrow IPC: least and greatest of each key column
         ("filter", pa.binary()),  # zstd: the bits of a KeyFilter
         ("row_bytes", pa.float64()),
+        ("delete_records", pa.int64()),
     ]
 )
 
@@ -51,6 +52,8 @@ class Counted:
     keys : KeyFilter
     row_bytes : float
         That a row takes in a data file.
+    delete_records : int
+        Records of change data that delete the row of their key.
     """
 
     rows: int
@@ -58,6 +61,7 @@ class Counted:
     ranges: list[pa.Table]
     keys: KeyFilter
     row_bytes: float
+    delete_records: int = 0
 
 
 def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
@@ -100,6 +104,7 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
         ranges=ranges,
         keys=keys,
         row_bytes=sum(weights) / len(weights) if weights else 1.0,
+        delete_records=pc.sum(found["delete_records"]).as_py() or 0,
     )
 
 
@@ -170,16 +175,18 @@ class CountRowsTask:
                 [to_ipc(pa.concat_tables(ranges)) if ranges else None],
                 [pa.compress(keys.bits, "zstd", asbytes=True) if ranges else None],
                 [self._row_bytes(number) if number in self.samples else None],
+                [0],
             ],
             schema=_RESULT,
         )
 
     def _keys_of_deleted(self, number: int) -> pa.RecordBatch:
-        keys, ranges = KeyFilter(), []
+        keys, ranges, records = KeyFilter(), [], 0
         columns = list(self.key) if self.order_by is None else [*self.key, self.order_by]
         for batch in self.new.read_deleted(number - self.new.rows.tasks, columns):
             if not self.new.follows:
                 self._check_record(batch)
+                records += batch.num_rows
             if batch.num_rows:
                 keys.add(key_hashes(batch, self.key))
                 ranges.append(extremes(batch, self.key))
@@ -192,6 +199,7 @@ class CountRowsTask:
                 [to_ipc(pa.concat_tables(ranges)) if ranges else None],
                 [pa.compress(keys.bits, "zstd", asbytes=True) if ranges else None],
                 [None],
+                [records],
             ],
             schema=_RESULT,
         )

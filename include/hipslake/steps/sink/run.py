@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _SUMS = (
     "rows_in",
     "rows_out",
+    "delete_records",
     "bytes",
     "expected_files",
     "files_removed",
