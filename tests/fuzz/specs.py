@@ -91,6 +91,7 @@ order_by: ts
 operation: {column: op, insert: I, update: 2, delete: D}
 missing_deletes: fail
 write: merge-on-read
+vacuum: {keep_versions: 3, keep_days: 0.5, orphan_days: 2}
 """
 JOIN = """\
 name: s
@@ -164,6 +165,7 @@ min_file_size: 1 MiB
 max_file_size: 128 MiB
 max_rewrite_size: 1 GiB
 max_commits: 3
+manifests: true
 repartition: false
 min_files: 2
 delete_file_threshold: 3

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pyarrow as pa
 import pytest
+from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 from hipslake.tables.iceberg.data_files import has_delete_files
 from hipslake.tables.iceberg.delete_index import files_of_snapshot
 
@@ -120,3 +124,63 @@ def test_position_deletes_of_one_file_go_when_it_does_though_others_have_some(la
     compact(request(lake))
     assert not has_delete_files(table_of(lake))
     assert len(plain_rows(table_of(lake))) == 3
+
+
+def test_only_files_that_deletes_name_are_written_again(lake: Lake) -> None:
+    table = made(lake, *(rows(2 * number, 2 * number + 1) for number in range(5)))
+    paths = sorted({path for path, _ in places(lake).values()})
+    committed(table, lambda delta: delta.positions([(paths[0], 0), (paths[-1], 1)]))  # bounds hold all five
+    before = counted(plain_rows(table_of(lake)))
+    report = compact(request(lake, min_file_size="1 B"))
+    assert (report.removed.files, report.rows_deleted, report.rows_out) == (2, 2, 2)
+    assert not has_delete_files(table_of(lake))
+    assert counted(plain_rows(table_of(lake))) == before
+
+
+def test_deletes_that_come_meanwhile_discard_only_groups_whose_files_they_name(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(lake, *(rows(2 * number, 2 * number + 1) for number in range(12)))
+    at = places(lake)
+    paths = sorted({path for path, _ in at.values()})
+    gone = {number for number, place in at.items() if place in ((paths[0], 0), (paths[-1], 1))}
+    largest = max(Path(path).stat().st_size for path in paths)
+    sizes = {"target_file_size": f"{largest} B", "max_file_size": f"{largest} B"}
+    commit = IcebergRewrite.commit
+
+    def second(rewrite: IcebergRewrite, *told: Any) -> Any:
+        monkeypatch.undo()
+        committed(table.refresh(), lambda delta: delta.positions([(paths[0], 0), (paths[-1], 1)]))
+        return commit(rewrite, *told)
+
+    monkeypatch.setattr(IcebergRewrite, "commit", second)
+    report = compact(request(lake, full=True, group_size="1 B", **sizes))
+    assert report.bins >= 6
+    assert 1 <= report.groups_refused <= 2
+    assert sorted(row["id"] for row in plain_rows(table_of(lake))) == sorted(set(range(24)) - gone)
+
+
+def test_deletes_that_no_file_needs_go_though_nothing_is_rewritten(lake: Lake) -> None:
+    table = made(lake, rows(1, 2, 3))
+    committed(table, lambda delta: delta.positions([(f"{table.location()}/data/gone.parquet", 0)]))
+    committed(table, lambda delta: delta.data(rows(9)))
+    assert compact(request(lake, delete_file_threshold=None, min_files=9)).version == ""
+    told = compact(request(lake, min_files=9, dry_run=True))
+    assert (told.version, "1 delete files would go that no data file needs" in told.text) == ("", True)
+    assert has_delete_files(table_of(lake))
+    report = compact(request(lake, min_files=9))
+    assert (report.commits, report.removed.files, report.rows_in) == (1, 0, 0)
+    assert str(table_of(lake).current_snapshot().snapshot_id) == report.version  # type: ignore[union-attr]
+    assert not has_delete_files(table_of(lake))
+    assert sorted(row["id"] for row in plain_rows(table_of(lake))) == [1, 2, 3, 9]
+    assert compact(request(lake, min_files=9)).version == ""
+
+
+def test_files_are_as_many_as_the_rows_that_stay_ask_for(lake: Lake) -> None:
+    table = made(lake, rows(*range(30_000)))
+    [path] = {path for path, _ in places(lake).values()}
+    size = Path(path).stat().st_size
+    committed(table, lambda delta: delta.positions([(path, at) for at in range(30_000) if at % 3]))
+    report = compact(request(lake, target_file_size=f"{size // 3} B"))
+    assert (report.expected_files, report.added.files, report.rows_out) == (1, 1, 10_000)
+    assert 0.5 * size / 3 < report.added.total_bytes < 1.5 * size / 3

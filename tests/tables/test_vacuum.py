@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.specs.table_spec import TableSpec
+from hipslake.errors import SpecError
+from hipslake.specs.table_spec import TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.iceberg import expire_snapshots as vacuuming
+from hipslake.tables.iceberg import orphan_files
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake.tables.iceberg.commit_attempts import writes_of
+from hipslake.tables.iceberg.delete_index import files_of_snapshot
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.write_folders import finish, sweep_writes
+from hipslake.tables.opening import open_table as open_iceberg
 from hipslake.tables.protocol import TableVacuumOutcome
 from hipslake.versions.heartbeat import claim_write
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.statistics import StatisticsFile
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType
 
 from tests.system import forked, sinks
 from tests.tables.sinking import Lake, utc
@@ -267,3 +275,62 @@ def test_what_a_branch_or_a_living_write_needs_is_no_orphan(lake: Lake) -> None:
     assert orphaned(lake, 1, dry_run=False).orphans == ()
     assert data.exists()
     assert values(lake, oldest) == [0]
+
+
+def test_a_write_that_commits_while_orphans_are_looked_for_loses_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are old, and listed, before it commits; and its sign of life goes with the commit."""
+    spec = spec_of(lake)
+    with closing(open_iceberg(spec.iceberg, lake.warehouse, spec.table)) as named:
+        state = named.existing()
+        with state.writing() as write:
+            writer = write.writer(())
+            bucket = BucketTransform(2).transform(LongType())(500)
+            new = writer.write_file(sinks.rows(500, 1, 9).cast(writer.arrow_schema), (bucket,), "0")
+            for path in files(lake):
+                if "_writes" not in path:
+                    os.utime(path, (0, 0))
+            living = orphan_files.living_writes
+
+            def committed(table: Table) -> list[str]:
+                found = living(table)
+                write.commit([new], [], None, lambda now: None)
+                return found
+
+            monkeypatch.setattr(orphan_files, "living_writes", committed)
+            assert orphaned(lake, 1, dry_run=False).orphans == ()
+    assert Path(new.path).exists()
+    assert 9 in values(lake)
+
+
+def test_files_of_deletes_and_of_statistics_are_no_orphans(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.sink(spec_of(lake), sinks.rows(0, 100, 0), start=utc("2026-01-01T00:00:00"))
+    spec = spec_of(lake).model_copy(update={"write": WriteMode.MERGE_ON_READ})
+    lake.sink(spec, sinks.rows(0, 5, 1), start=utc("2026-01-02T00:00:00"))
+    table = lake.table(spec)
+    assert [each.by_position for each in files_of_snapshot(table).deletes] == [True, True]
+    snapshot = table.snapshots()[-1].snapshot_id
+    sketch = Path(table.location()) / "metadata" / "sketch.puffin"
+    sketch.write_bytes(b"PFA1")
+    told = {"snapshot-id": snapshot, "file-size-in-bytes": 4, "file-footer-size-in-bytes": 0}
+    told |= {"statistics-path": str(sketch), "blob-metadata": []}
+    with table.update_statistics() as update:
+        update.set_statistics(StatisticsFile.model_validate(told))
+    before = files(lake)
+    for path in before:
+        os.utime(path, (0, 0))
+    assert orphaned(lake, 1, dry_run=False).orphans == ()
+    assert files(lake).keys() >= before.keys()
+    assert values(lake) == [0, 1]
+
+
+def test_files_that_others_may_name_too_are_not_deleted(lake: Lake, spec: TableSpec) -> None:
+    with lake.table(spec).transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "False"})
+    before = files(lake)
+    for dry_run in (True, False):
+        with pytest.raises(SpecError, match=r"survey\.sample: its property gc\.enabled is false"):
+            vacuum(lake, dry_run=dry_run)
+    assert files(lake) == before

@@ -53,6 +53,8 @@ class TableFile:
         How many delete files take rows out of it; `rows` counts those too.
     outdated : bool
         It is of a partition that the table no longer makes.
+    deleted : int
+        Positions of rows that delete files name.
     """
 
     path: str
@@ -62,6 +64,18 @@ class TableFile:
     mark: ClusterMark | None = None
     deletes: int = 0
     outdated: bool = False
+    deleted: int = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """About the bytes of the rows that are not deleted.
+
+        Examples
+        --------
+        >>> TableFile("a", rows=10, bytes=1000, deletes=1, deleted=4).kept_bytes
+        600
+        """
+        return self.bytes * max(self.rows - self.deleted, 0) // max(self.rows, 1)
 
 
 @dataclass(frozen=True)
@@ -181,7 +195,7 @@ def plan_bin_packing(
             file for file in members if full or not sizing.fits(file) or needs_merging(file, most_deletes)
         ]
         for part in _next_fit(sorted(some, key=lambda file: (file.bytes, file.path)), group_bytes):
-            group = RewriteGroup(partition, tuple(part), sizing.num_files(sum(file.bytes for file in part)))
+            group = RewriteGroup(partition, tuple(part), _num_files(part, sizing))
             wanted = any(needs_merging(file, most_deletes) or is_large(file, sizing) for file in part)
             if full or wanted or group.num_files < len(part):
                 found.append(group)
@@ -234,8 +248,7 @@ def plan_clustering(
             piles = _piles(members, curve, by, sizing, group_bytes, most_deletes)
         for pile in piles:
             for part in _filled(pile, group_bytes, most_bytes):
-                size = sum(file.bytes for file in part)
-                found.append(RewriteGroup(partition, tuple(part), sizing.num_files(size)))
+                found.append(RewriteGroup(partition, tuple(part), _num_files(part, sizing)))
     return found
 
 
@@ -254,7 +267,7 @@ def plan_repartitioning(
     """
     in_order = sorted(files, key=lambda file: (file.partition, file.path))
     return [
-        RewriteGroup("", tuple(part), sizing.num_files(sum(file.bytes for file in part)), outdated=True)
+        RewriteGroup("", tuple(part), _num_files(part, sizing), outdated=True)
         for part in _next_fit(in_order, group_bytes)
     ]
 
@@ -306,6 +319,10 @@ def is_large(file: TableFile, sizing: FileSizing) -> bool:
     return file.bytes > sizing.large and not sizing.fits(file)
 
 
+def _num_files(files: Iterable[TableFile], sizing: FileSizing) -> int:
+    return sizing.num_files(sum(file.kept_bytes for file in files))
+
+
 def _piles(
     files: Iterable[TableFile],
     curve: str,
@@ -331,7 +348,10 @@ def _piles(
             unfinished.append(stay)
     piles: list[list[list[TableFile]]] = []
     size = 0
-    units = sorted([*([new] if new else []), *unfinished], key=_unit_order)
+    units = sorted(
+        [*([new] if new else []), *unfinished],
+        key=lambda unit: (sum(file.bytes for file in unit), min(file.path for file in unit)),
+    )
     for unit in units:
         more = sum(file.bytes for file in unit)
         if not piles or more > max(size, sizing.target):
@@ -344,10 +364,6 @@ def _piles(
         for pile in piles
         if len(pile) > 1 or pile[0] is new
     ]
-
-
-def _unit_order(unit: list[TableFile]) -> tuple[int, str]:
-    return sum(file.bytes for file in unit), min(file.path for file in unit)
 
 
 def _filled(files: Sequence[TableFile], group_bytes: int, most: int | None) -> list[list[TableFile]]:

@@ -147,6 +147,10 @@ class CompactedTable(Protocol):
         """The data files that can be rewritten; those that are outdated come last."""
 
     @property
+    def unneeded_deletes(self) -> int:
+        """How many delete files there are that no data file needs; a commit takes them away."""
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """Files among the others that are not taken for data files."""
 

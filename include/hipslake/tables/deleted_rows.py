@@ -85,8 +85,7 @@ class DeletesOfFile:
     """
 
     def __init__(self, data_file: str, deletes: Sequence[DeleteFile], read: Reading) -> None:
-        parts = [_positions(each.path, read).get(data_file, _NONE) for each in deletes if each.by_position]
-        self._positions = np.unique(np.concatenate([_NONE, *parts]))
+        self._positions = _positions_of(data_file, deletes, read)
         by_columns: dict[tuple[ValueColumn, ...], list[str]] = {}
         for each in deletes:
             if each.columns:
@@ -194,6 +193,17 @@ def _read_positions(path: str, read: Reading) -> dict[str, Positions]:
         for name, some in zip(words.dictionary.to_pylist(), pieces, strict=True):
             parts.setdefault(name, []).append(some)
     return {name: np.unique(np.concatenate(some)) for name, some in parts.items()}
+
+
+def _positions_of(data_file: str, deletes: Sequence[DeleteFile], read: Reading) -> Positions:
+    """The positions of a data file that delete files name, ascending and each once."""
+    parts = [_positions(each.path, read).get(data_file, _NONE) for each in deletes if each.by_position]
+    return np.unique(np.concatenate([_NONE, *parts]))
+
+
+def count_by_position(data_file: str, deletes: Sequence[DeleteFile], read: Reading) -> int:
+    """How many rows of a data file are deleted by their positions."""
+    return len(_positions_of(data_file, deletes, read))
 
 
 def _values(path: str, columns: tuple[ValueColumn, ...], read: Reading) -> pa.Table:

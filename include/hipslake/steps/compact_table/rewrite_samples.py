@@ -89,7 +89,7 @@ def _sequential(parts: Parts, number: int, group: RewriteGroup) -> SequentialPla
     """The files of a group one after another, as they are read."""
     known = {file.path: file for file in group.files}
     mine = [part for task in parts for part in task if part.group == number]
-    sizes = np.array([known[part.path].bytes / part.share.total for part in mine], np.float64)
+    sizes = np.array([known[part.path].kept_bytes / part.share.total for part in mine], np.float64)
     rows = [known[part.path].bytes / max(known[part.path].rows, 1) for part in mine]
     return SequentialPlacement(
         np.array([part.number for part in mine], np.int64),

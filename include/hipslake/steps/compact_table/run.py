@@ -77,6 +77,9 @@ def _compacted(request: CompactTableRequest, table: CompactedTable, engine: Engi
     report = plan.report(request, table)
     if plan.groups and not request.dry_run:
         report = _rewritten(request, table, plan, engine, phases, report)
+    elif not plan.groups and request.spec.delete_file_threshold is not None and table.unneeded_deletes:
+        with phases("commit"):
+            report = _without_unneeded(report, table)
     if request.spec.manifests:
         with phases("manifests"):
             report = _with_manifests(report, table)
@@ -84,9 +87,29 @@ def _compacted(request: CompactTableRequest, table: CompactedTable, engine: Engi
     return report.model_copy(update={"seconds": phases.seconds})
 
 
+def _without_unneeded(report: CompactTableReport, table: CompactedTable) -> CompactTableReport:
+    """Take delete files away that no data file needs, where no data file is rewritten; and say so."""
+    count = table.unneeded_deletes
+    if report.dry_run:
+        return report.model_copy(
+            update={"text": f"{report.text} {count} delete files would go that no data file needs."}
+        )
+    with table.rewriting() as rewrite:
+        version = rewrite.commit([]).version
+    text = f"{report.text} {count} delete files went that no data file needs, as {version}."
+    return report.model_copy(update={"version": version, "commits": 1, "text": text})
+
+
 def _with_manifests(report: CompactTableReport, table: CompactedTable) -> CompactTableReport:
-    """Merge manifests, and say so."""
-    merged = table.merge_manifests(dry_run=report.dry_run)
+    """Merge manifests, and say so; a conflict does not undo what was committed before."""
+    try:
+        merged = table.merge_manifests(dry_run=report.dry_run)
+    except ConflictError as error:
+        if not report.version:
+            raise
+        log.warning("%s: manifests stay as they are: %s", table.name, error)
+        text = f"{report.text} Manifests stay as they are, as others kept committing."
+        return report.model_copy(update={"text": text})
     if merged is None:
         return report
     would = "would become" if report.dry_run else "became"

@@ -21,7 +21,7 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.compaction_protocol import CommittedExchanges, FileExchange, MergedManifests
-from hipslake.tables.deleted_rows import DeleteFile
+from hipslake.tables.deleted_rows import DeleteFile, count_by_position
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compaction_access import IcebergAccess, mark_of_name
@@ -52,6 +52,7 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
     writes_of,
 )
+from hipslake.tables.stored_files import read_delete_file
 from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -143,9 +144,14 @@ class IcebergCompaction:
                 mark_of_name(file.file_path, self.by, self._table.schema()),
                 len(self._deletes[file.file_path]),
                 file.spec_id != self._table.spec().spec_id,
+                count_by_position(file.file_path, self._deletes[file.file_path], read_delete_file),
             )
             for file in (*self._live, *self._outdated)
         )
+
+    @cached_property
+    def unneeded_deletes(self) -> int:
+        return len(unneeded_deletes(self._table, (), (), 0, everywhere=True))
 
     @property
     def target_bytes(self) -> int | None:
@@ -331,7 +337,7 @@ class IcebergRewrite:
             rewritten,
             told,
             data_sequence=sequence,
-            unneeded=lambda table: unneeded_deletes(table, rewritten, written, sequence),
+            unneeded=lambda table: unneeded_deletes(table, rewritten, written, sequence, everywhere=True),
         )
         committed = commit(self._of._catalog, self._of._name, change, lambda now: self._check(now, exchanges))
         finish(committed.table, self.write_id, [file.path for file in written])

@@ -33,7 +33,7 @@ from pyiceberg.types import (
 
 from hipslake.errors import CorruptFileError, PlanError
 from hipslake.tables.deleted_rows import PATH_FIELD, DeleteFile, ValueColumn, position_paths
-from hipslake.tables.iceberg.data_files import Scope, WrittenFile, scope_of
+from hipslake.tables.iceberg.data_files import Scope, WrittenFile, has_delete_files, scope_of
 from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of
 from hipslake.tables.iceberg.schemas import arrow_schema
 from hipslake.tables.stored_files import read_delete_file
@@ -243,21 +243,41 @@ def _extent(field: NestedField, file: DataFile) -> _Extent | None:
 def deletes_by_path(table: Table, found: LiveFiles) -> dict[str, tuple[DeleteFile, ...]]:
     """The delete files that apply to each data file, by its path.
 
+    Of those that name positions it is looked up which files they name: one that names few of a partition may
+    have bounds that hold most of it.
+
     Raises
     ------
     PlanError
         One of them is of a kind that is not read.
+    CorruptFileError
+        One of them is gone or damaged.
     """
     index = DeleteIndex(table, found.deletes)
-    return {file.file_path: index.of(file, sequence) for file, sequence in found.data}
+    named: dict[str, set[str]] = {}
+
+    def takes_rows(deletes: DeleteFile, path: str) -> bool:
+        if not deletes.by_position:
+            return True
+        if deletes.path not in named:
+            named[deletes.path] = position_paths(deletes.path, read_delete_file)
+        return path in named[deletes.path]
+
+    return {
+        file.file_path: tuple(each for each in index.of(file, sequence) if takes_rows(each, file.file_path))
+        for file, sequence in found.data
+    }
 
 
 def unneeded_deletes(
-    table: Table, removed: Sequence[DataFile], added: Sequence[WrittenFile], sequence: int
+    table: Table,
+    removed: Sequence[DataFile],
+    added: Sequence[WrittenFile],
+    sequence: int,
+    *,
+    everywhere: bool = False,
 ) -> list[DataFile]:
     """The delete files of a table that no data file needs, once some are replaced.
-
-    Of those that name positions it is looked up which files they name, if they may name one that goes.
 
     Parameters
     ----------
@@ -267,22 +287,31 @@ def unneeded_deletes(
     added : sequence of WrittenFile
     sequence : int
         Their data sequence number.
+    everywhere : bool
+        Look up which files are named by all that name positions, and not only by those that may name a file
+        which goes; the others are needed if their bounds hold the path of a file that stays.
     """
-    found = files_of_snapshot(table)
-    if not found.deletes:
+    if not has_delete_files(table):
         return []
+    found = files_of_snapshot(table)
     gone = {file.file_path for file in removed}
     index = DeleteIndex(table, found.deletes)
-    read = {
-        each.entry.file_path
-        for file, since in found.data
-        if file.file_path in gone
-        for each in index.entries_of(file, since)
-        if each.by_position
-    }
     stay = [(file, since) for file, since in found.data if file.file_path not in gone]
     stay += [(file.to_data_file(table), sequence) for file in added]
-    needed = {each.entry.file_path for file, since in stay for each in index.entries_of(file, since)}
+    going = [(file, since) for file, since in found.data if file.file_path in gone]
+    needed = _deletes_of(index, stay)
     names = {file.file_path for file, _ in stay}
-    needed -= {path for path in read if position_paths(path, read_delete_file).isdisjoint(names)}
+    looked_up = needed if everywhere else needed & _deletes_of(index, going)
+    needed -= {
+        each.entry.file_path
+        for each in found.deletes
+        if each.by_position
+        and each.entry.file_path in looked_up
+        and position_paths(each.entry.file_path, read_delete_file).isdisjoint(names)
+    }
     return [each.entry for each in found.deletes if each.entry.file_path not in needed]
+
+
+def _deletes_of(index: DeleteIndex, files: Iterable[tuple[DataFile, int]]) -> set[str]:
+    """The paths of the delete files that may take rows of some data files."""
+    return {each.entry.file_path for file, since in files for each in index.entries_of(file, since)}

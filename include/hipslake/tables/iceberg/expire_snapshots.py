@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
-from hipslake.errors import ConflictError
+from hipslake.errors import ConflictError, SpecError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.backoff import wait_for_others
@@ -56,6 +56,8 @@ from hipslake.versions.write_id import write_time
 log = logging.getLogger(__name__)
 
 TRIES = 30
+DELETES_FILES = "gc.enabled"
+"""Iceberg's property of a table: whether files that its snapshots no more name may be deleted."""
 
 
 def vacuum_table(
@@ -88,7 +90,7 @@ def vacuum_table(
     Raises
     ------
     SpecError
-        There is no such table.
+        There is no such table; or its property `gc.enabled` says that its files may be those of others too.
     ConflictError
         Others kept committing first.
     StorageError
@@ -96,6 +98,7 @@ def vacuum_table(
     CommitStateUnknownError
         The catalog does not say whether the snapshots went; the next vacuum finds out.
     """
+    _check_deletable(open_table(catalog, name))
     if dry_run:
         table = open_table(catalog, name)
         gone = _expired(table, retention, now)
@@ -131,6 +134,14 @@ def vacuum_table(
             orphan.root.delete(orphan.path)
     size = sum(size for _, size in removed)
     return _outcome(before, gone, orphans, dry_run=False, files=len(removed), bytes=size, swept=tuple(swept))
+
+
+def _check_deletable(table: Table) -> None:
+    if table.properties.get(DELETES_FILES, "true").strip().lower() == "false":
+        raise SpecError(
+            f"table {'.'.join(table.name())}: its property {DELETES_FILES} is false, so that its files are not to "
+            "be deleted: other tables may name them too; set it to true if none does"
+        )
 
 
 def _orphans(catalog: Catalog, name: str, days: float | None, but: Sequence[str] = ()) -> list[OrphanFile]:
@@ -218,11 +229,13 @@ def _unneeded(table: Table, gone: Sequence[Snapshot]) -> list[str]:
 
 
 def _forgotten(table: Table) -> list[str]:
-    """Metadata files that dropped off the table's log of them: no reader is led to one any more."""
+    """Metadata files that dropped off the table's log of them: no reader is led to one any more.
+
+    Of the table's own folder: one that `write.metadata.path` names may have those of other tables.
+    """
     oldest = oldest_logged(table)
-    folder = Storage.at(table.location()).sub("metadata")
-    names = [entry.path for entry in folder.list() if entry.path.endswith(".metadata.json")]
-    location = table.metadata_location.rpartition("/")[0]
+    location = f"{table.location().rstrip('/')}/metadata"
+    names = [entry.path for entry in Storage.at(location).list() if entry.path.endswith(".metadata.json")]
     return [f"{location}/{name}" for name in sorted(names) if 0 <= version_of(name) < oldest]
 
 

@@ -22,7 +22,7 @@ from hipslake.tables.iceberg.catalogs import check_writable, find_table, open_ca
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
-from hipslake.tables.iceberg.delete_index import DeleteIndex, files_of_snapshot
+from hipslake.tables.iceberg.delete_index import DeleteIndex, files_of_snapshot, unneeded_deletes
 from hipslake.tables.iceberg.delete_writer import DeleteWriter
 from hipslake.tables.iceberg.descent import descent_of
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
@@ -298,13 +298,20 @@ class IcebergWrite:
             check_written(name, table.schema(), now.schema())
             check(IcebergState(now))
 
+        written = [WrittenFile.model_validate_json(file.details) for file in added]
+        gone = [file.entry for file in removed if isinstance(file, IcebergFile)]
+
+        def unneeded(now: Table) -> list[DataFile]:
+            return unneeded_deletes(now, gone, written, now.metadata.next_sequence_number()) if gone else []
+
         change = TableChange(
             Operation.OVERWRITE if removed or deletes else Operation.APPEND,
             self.write_id,
-            [WrittenFile.model_validate_json(file.details) for file in added],
-            [file.entry for file in removed if isinstance(file, IcebergFile)],
+            written,
+            gone,
             properties=properties,
             summary=summary,
+            unneeded=unneeded,
             deletes=deletes,
         )
         committed = commit(catalog, name, change, checked)

@@ -6,7 +6,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from hipslake.errors import SpecError
+from hipslake.errors import ConflictError, SpecError
 from hipslake.tables.compaction_protocol import MergedManifests
 from hipslake.tables.iceberg.commit import TableChange, commit
 from hipslake.tables.iceberg.metadata_files import manifests_of
@@ -62,11 +62,15 @@ def merge_manifests(catalog: Catalog, table: Table, *, dry_run: bool) -> MergedM
         return MergedManifests(len(found), planned, "")
     name = ".".join(table.name())
     write_id = claim(table)
-    with heartbeat(table, write_id) as beating:
-        beating.confirm()
-        change = TableChange(Operation.REPLACE, write_id, properties=true_properties, manifest_bytes=size)
-        committed = commit(catalog, name, change)
-        finish(committed.table, write_id, [], attempts=committed.attempts)
+    try:
+        with heartbeat(table, write_id) as beating:
+            beating.confirm()
+            change = TableChange(Operation.REPLACE, write_id, properties=true_properties, manifest_bytes=size)
+            committed = commit(catalog, name, change)
+    except ConflictError:
+        finish(table, write_id, [])
+        raise
+    finish(committed.table, write_id, [], attempts=committed.attempts)
     newest = committed.table.snapshot_by_id(committed.snapshot_id)
     after = len(manifests_of(committed.table, newest)) if newest is not None else planned
     return MergedManifests(len(found), after, str(committed.snapshot_id))

@@ -63,13 +63,15 @@ def orphan_files(catalog: Catalog, name: str, days: float) -> list[OrphanFile]:
     days : float
         Younger files are left alone: a write that is not known here may be about to commit them.
     """
-    location = open_table(catalog, name).location().rstrip("/")
+    table = open_table(catalog, name)
+    location = table.location().rstrip("/")
     roots = [Storage.at(f"{location}/{folder}") for folder in (DATA, METADATA)]
     listed = [(root, entry) for root in roots for entry in root.list(recursive=True)]
-    table = open_table(catalog, name)  # after the files were listed: who commits now names what it needs
-    clock = StoreClock(writes_of(table))
-    standing = {normal_address(path) for path in named_files(table).all}
+    # In this order: a file that was listed is of a write that still goes on, or has committed by now.
     living = _living(table)
+    table = open_table(catalog, name)
+    standing = {normal_address(path) for path in named_files(table).all}
+    clock = StoreClock(writes_of(table))
     found = []
     for root, entry in listed:
         if entry.is_dir or entry.is_special or _is_kept(entry) or any(each in entry.path for each in living):

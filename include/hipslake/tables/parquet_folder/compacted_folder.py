@@ -138,6 +138,7 @@ class ParquetFolder:
     """
 
     target_bytes: int | None = None
+    unneeded_deletes: int = 0
     partition_fields: tuple[PartitionField, ...] | None = None  # no file is of older partitions
 
     def __init__(self, uri: str, output: str, run: str, by: ClusterMark | None = None) -> None:
