@@ -174,6 +174,19 @@ def test_an_interval_is_overwritten_by_naming_its_rows(lake: Lake) -> None:
         lake.sink(lake.spec(), table.slice(0, 3), whole=True)
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_the_table_says_how_an_interval_is_overwritten(lake: Lake, mode: str) -> None:
+    times = np.datetime64("2026-11-01", "us") + np.arange(48) * np.timedelta64(1, "h")
+    properties = {"write.update.mode": mode, "write.merge.mode": "copy-on-write"}
+    lake.sink(lake.spec(properties=properties), pa.table({"id": range(48), "t": times}), whole=True)
+    source = {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}}
+    spec = lake.spec(name="nights", mode="overwrite-interval", interval="t", source=source)
+    new = pa.table({"id": pa.array([100], pa.int64()), "t": times[24:25]})
+    done = lake.sink(spec, new, start=utc("2026-11-02T00:00"), end=utc("2026-11-03T00:00"))
+    assert done.delete_files == (1 if mode == "merge-on-read" else 0)
+    assert lake.rows(spec)["id"].to_pylist() == [*range(24), 100]
+
+
 def test_two_upserts_at_once_leave_one_row_of_a_key(lake: Lake) -> None:
     spec = lake.spec(**UPSERT)
     lake.sink(spec, rows(range(10), "g"))

@@ -19,6 +19,7 @@ from hipslake.steps.registry import STEPS
 from hipslake.steps.run import run_uri
 from hipslake.steps.table_delete import run as deleting
 from hipslake.steps.table_delete.request import DeleteTableRowsReport, DeleteTableRowsRequest
+from hipslake.tables.iceberg.data_files import has_delete_files
 
 from tests.system.sinks import orphans
 from tests.tables.plain_reader import counted, plain_rows
@@ -186,6 +187,19 @@ def test_an_append_that_is_sunk_again_brings_its_rows_anew(lake: Lake) -> None:
     lake.sink(spec, sample(0, 50), start=utc("2026-11-20T00:00"))
     found = lake.rows(spec)["id"].to_pylist()
     assert found == [*range(50), *(number for number in range(100, 110) if number != 105)]
+
+
+def test_the_table_says_how_rows_go_unless_the_delete_does(lake: Lake) -> None:
+    spec = lake.spec(properties={"write.delete.mode": "merge-on-read", "write.merge.mode": "copy-on-write"})
+    lake.sink(spec, sample())
+    [file] = lake.live(spec)
+    opened(lake, spec).delete([5], key="id", force=True)
+    assert lake.live(spec) == [file]
+    assert has_delete_files(lake.table(spec))
+    opened(lake, spec).delete([6], key="id", write="copy-on-write", force=True)
+    assert file not in lake.live(spec)
+    assert not has_delete_files(lake.table(spec))  # they have gone with the file
+    assert lake.rows(spec)["id"].to_pylist() == [n for n in range(100) if n not in (5, 6)]
 
 
 def request(lake: Lake, **given: Any) -> DeleteTableRowsRequest:
