@@ -1,4 +1,4 @@
-"""Compactions while other processes write: what does not conflict is committed, and little files do not pile up."""
+"""Compactions while other processes write: what does not conflict is committed, and small files go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random writes of deletes, rewrites of all kinds, changes of the partition spec and vacuums, against a dict."""
+"""Random writes of deletes, rewrites of all kinds, changes of the partition spec and vacuums."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.planning import RewriteGroup, TableFile
-from hipslake.steps.compact_table.rewrite_samples import gathered, parts_of, read_rows
+from hipslake.steps.compact_table.file_parts import gathered, parts_of, read_rows
 from hipslake.tables.compaction_protocol import Share
 from hipslake.tables.parquet_folder.compacted_folder import FolderAccess
 from hypothesis import given

@@ -139,8 +139,8 @@ def vacuum_table(
 def _check_deletable(table: Table) -> None:
     if table.properties.get(DELETES_FILES, "true").strip().lower() == "false":
         raise SpecError(
-            f"table {'.'.join(table.name())}: its property {DELETES_FILES} is false, so that its files are not to "
-            "be deleted: other tables may name them too; set it to true if none does"
+            f"table {'.'.join(table.name())}: its property {DELETES_FILES} is false, so that its files are "
+            "not to be deleted: other tables may name them too; set it to true if none does"
         )
 
 
