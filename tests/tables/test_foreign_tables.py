@@ -177,7 +177,9 @@ def test_a_partition_field_that_a_table_of_version_1_has_dropped_is_void(lake: L
     for name in ("second", "third"):
         lake.sink(lake.spec(name=name, partition=["void(night)"]), rows)
     report = compact(request(lake))
-    assert (report.removed.files, report.files_considered) == (2, 4)
+    assert (report.removed.files, report.files_considered, report.files_repartitioned) == (4, 4, 2)
+    present = lake.table(lake.spec()).spec().spec_id
+    assert {file.spec_id for file in live_files(lake.table(lake.spec()))} == {present}
     assert lake.rows(lake.spec())["id"].to_pylist() == [1, 1, 1, 2, 2, 2]
 
 
