@@ -3,7 +3,8 @@
 One small tree. Every message says what was wrong, where (file, column, row, value) and how to mend it.
 Callers do different things about different branches, and about `retryable`:
 
-* `SpecError`, `InputError`, `PlanError`, `VerificationError`: the same run would fail again; fail at once.
+* `SpecError`, `InputError`, `PlanError`, `AuditError`, `VerificationError`: the same run would fail again;
+  fail at once.
 * `StorageError`, `ConflictError`, `CommitStateUnknownError`: may pass; retry.
 """
 
@@ -88,6 +89,10 @@ class BadRowsError(InputError):
 
 class PlanError(HipslakeError):
     """No plan of leaves can keep the threshold."""
+
+
+class AuditError(HipslakeError):
+    """Rows on the branch of a table do not pass the audit of its spec; readers see what they saw."""
 
 
 class StorageError(HipslakeError):

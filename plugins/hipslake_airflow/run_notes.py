@@ -54,7 +54,8 @@ def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
         return
     tasks = dag_run.get_task_instances(session=session)
     skipped = {task.task_id for task in tasks if task.state == "skipped"}
-    why = next((text for task_id, text in _SKIPPED.items() if task_id in skipped), None)
+    published = any(task.task_id == "audit" and task.state == "success" for task in tasks)
+    why = next((text for task_id, text in _SKIPPED.items() if task_id in skipped and not published), None)
     what = _of_what(dag_run)
     if why is not None:
         _note(dag_run, f"Skipped{what and ', '}{what}: {why}.")

@@ -47,6 +47,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
     (folder / "tables" / "files.yaml").write_text(
         "name: files\ntable: a.b\nmode: overwrite-interval\ninterval: ts\n"
         "source: {files: {uri: '/x/{{ night }}/*.parquet', format: parquet}}\n"
+        "branch: audit\naudit: {rows: {min: 1}}\n"
     )
     (folder / "cubes" / "s.yaml").write_text(CUBE)
     with pytest.MonkeyPatch.context() as patch:

@@ -92,6 +92,15 @@ operation: {column: op, insert: I, update: 2, delete: D}
 missing_deletes: fail
 write: merge-on-read
 vacuum: {keep_versions: 3, keep_days: 0.5, orphan_days: 2}
+branch: audit
+audit:
+  over: table
+  rows: {min: 1, max: 1000}
+  not_null: [id]
+  ranges: {x: {min: -1.5, max: 40}, ts: {min: "2026-01-01"}}
+  unique: id
+  sql: select * from came where x > 3
+tag: "night-{{ night }}"
 """
 JOIN = """\
 name: s

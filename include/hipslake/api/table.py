@@ -41,7 +41,7 @@ class Table:
     def open(
         cls,
         table: str | Path,
-        version: int | None = None,
+        version: int | str | None = None,
         *,
         warehouse: str | Path | None = None,
         iceberg: IcebergSpec | dict[str, Any] | None = None,
@@ -53,8 +53,9 @@ class Table:
         table : str or Path
             Namespace and name in an Iceberg catalog (`survey.observations`), or the path or URI of a folder
             of Parquet files, which has a slash in it.
-        version : int, optional
-            Of an Iceberg table, the id of a snapshot. The newest if not given.
+        version : int or str, optional
+            Of an Iceberg table, the id of a snapshot, or the name of a tag or a branch. The newest if not
+            given.
         warehouse : str or Path, optional
             Where new tables of the Iceberg catalog lie; `HIPSLAKE_WAREHOUSE` if not given.
         iceberg : IcebergSpec or dict, optional
@@ -68,7 +69,7 @@ class Table:
         InputError
             The folder holds no Parquet file, or is of another table format.
         VersionNotFoundError
-            The table has no such snapshot, or it has expired.
+            The table has no such snapshot, tag or branch, or it has expired.
         StorageError
             The catalog or the store cannot be reached.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,12 +17,14 @@ from pydantic import (
     model_validator,
 )
 
+from hipslake.errors import SpecError
+from hipslake.specs.audit_spec import AuditSpec, check_refs
 from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.specs.template import is_templated
+from hipslake.specs.template import fill_template, is_templated
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 from hipslake.specs.upsert_spec import MissingDeletes, OperationSpec, check_upsert
 from hipslake.specs.vacuum_spec import TableVacuumSpec
@@ -190,7 +193,7 @@ class IcebergSpec(Frozen):
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
-    of_no_outcome = frozenset({"schedule", "vacuum", "write"})
+    of_no_outcome = frozenset({"schedule", "vacuum", "write", "branch", "audit", "tag"})
     counted_if_said = frozenset({"order_by", "operation", "missing_deletes"})
 
     source: RowsSpec
@@ -210,6 +213,9 @@ class TableSpec(NamedSpec):
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
     schedule: Following = None  # None: when the catalog that it is fed from is published
     vacuum: TableVacuumSpec = TableVacuumSpec()  # of its snapshots
+    branch: str | None = None  # that rows go to first; None: to main at once
+    audit: AuditSpec | None = None  # what rows on the branch are held to before they come to main
+    tag: str | None = None  # the name of a tag for each night, with `{{ night }}`
 
     @field_validator("table")
     @classmethod
@@ -305,6 +311,11 @@ class TableSpec(NamedSpec):
             )
         return self
 
+    @model_validator(mode="after")
+    def _refs_fit(self) -> TableSpec:
+        check_refs(branch=self.branch, audit=self.audit, tag=self.tag, has_interval=self.needs_interval)
+        return self
+
     @property
     def needs_interval(self) -> bool:
         """Whether a run takes the rows of an interval, not all there are."""
@@ -326,6 +337,21 @@ class TableSpec(NamedSpec):
     def takes_what_is_missing(self) -> bool:
         """Whether a run sinks all that the table lacks: a catalog says what it has, files do not."""
         return isinstance(self.source, CatalogRowsSpec)
+
+    def tag_of(self, start: datetime | None, end: datetime | None) -> str | None:
+        """The name of the tag of an interval; None if the spec asks for none.
+
+        Raises
+        ------
+        SpecError
+            The name has the end of the interval in it, which is open.
+        """
+        if self.tag is None or start is None:
+            return None
+        try:
+            return fill_template(self.tag, start, end)
+        except ValueError as error:
+            raise SpecError(f"{self.name}: tag: {error}") from None
 
     @property
     def is_range_only(self) -> bool:

@@ -1,4 +1,4 @@
-"""`{{ night }}` in the URI of a source: the interval of a run, in UTC."""
+"""`{{ night }}` in the URI of a source, or in a name: the interval of a run, in UTC."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _FIELD = re.compile(r"\{\{(.*?)\}\}")
 _INSIDE = re.compile(r"\s*(night|(start|end)\s*:\s*(\S.*?))\s*")
 
 
-def is_templated(uri: str) -> bool:
-    """Whether a URI has fields to fill.
+def is_templated(uri: str, where: str = "source.uri") -> bool:
+    """Whether a URI has fields to fill; `where` names it in messages.
 
     Raises
     ------
@@ -26,11 +26,11 @@ def is_templated(uri: str) -> bool:
     for field in _FIELD.findall(uri):
         if not _INSIDE.fullmatch(field):
             raise ValueError(
-                f"source.uri: {{{{{field}}}}} is not known; write {{{{ night }}}} for the date of the "
+                f"{where}: {{{{{field}}}}} is not known; write {{{{ night }}}} for the date of the "
                 "interval's start, or a form of its own such as {{ start:%Y/%m/%dT%H }} or {{ end:%Y%m%d }}"
             )
     if "{{" in _FIELD.sub("", uri):
-        raise ValueError("source.uri: '{{' is not closed by '}}'")
+        raise ValueError(f"{where}: '{{{{' is not closed by '}}}}'")
     return bool(_FIELD.search(uri))
 
 

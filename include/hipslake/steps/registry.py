@@ -183,6 +183,7 @@ STEPS = {
         _step(
             "sink", "sink:Sink", "sink.run:run", "sink_iceberg", 256 * _MIB, "sink.sink_size:bytes_to_sink"
         ),
+        _step("audit", "audit:Audit", "audit.run:run"),
         _step(
             "resolve:compact_table", "compact_table:ResolveCompaction", "compact_table.resolve_compaction:run"
         ),

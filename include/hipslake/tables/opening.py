@@ -8,9 +8,10 @@ from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.iceberg.iceberg_table import IcebergTable
 from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
 from hipslake.tables.protocol import NamedTable
+from hipslake.tables.sink_order import SinkOrder
 
 
-def open_table(spec: IcebergSpec, warehouse: str, name: str) -> NamedTable:
+def open_table(spec: IcebergSpec, warehouse: str, name: str, branch: str | None = None) -> NamedTable:
     """Open a table, which need not be there yet.
 
     Parameters
@@ -20,6 +21,8 @@ def open_table(spec: IcebergSpec, warehouse: str, name: str) -> NamedTable:
     warehouse : str
     name : str
         Namespace and table.
+    branch : str, optional
+        That is looked at and sunk into; by default main.
 
     Raises
     ------
@@ -28,7 +31,12 @@ def open_table(spec: IcebergSpec, warehouse: str, name: str) -> NamedTable:
     SpecError
         Its address makes no sense.
     """
-    return IcebergTable(spec, warehouse, name)
+    return IcebergTable(spec, warehouse, name, branch)
+
+
+def table_of(order: SinkOrder) -> NamedTable:
+    """Open the table of an order, on the branch that it goes to; as `open_table`."""
+    return open_table(order.spec.iceberg, order.warehouse, order.spec.table, order.spec.branch)
 
 
 def open_folder(uri: str, output: str, run: str, by: ClusterMark | None = None) -> CompactedTable:

@@ -23,6 +23,7 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
+from hipslake.tables.branch_protocol import BranchedTable
 from hipslake.tables.compaction_protocol import CompactedTable, WriteUnderWay
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import NewFile
@@ -254,8 +255,11 @@ class TableState(ReadableTable, Protocol):
     def write_mode(self, operation: RowOperation) -> WriteMode | None:
         """How an operation changes rows by the properties of the table; None: they do not say it."""
 
-    def at(self, version: int) -> TableState:
-        """An earlier version; `VersionNotFoundError` if it is gone."""
+    def at(self, version: int | str) -> TableState:
+        """An earlier version, or the one of a tag or a branch; `VersionNotFoundError` if there is none."""
+
+    def check_tag(self, name: str, key: str) -> None:
+        """Look that a tag may be set at a sink of a key; `SpecError` if it is of something else."""
 
     def check_no_delete_files(self, why: str) -> None:
         """Look that no rows are taken out of data files by delete files; raise `PlanError`."""
@@ -310,11 +314,13 @@ class TableWrite(WriteUnderWay, Protocol):
         *,
         deletes: Sequence[NewDeletes] = (),
         told: Mapping[str, str] | None = None,
+        tag: str | None = None,
     ) -> CommittedSink:
         """Add and remove files, and set the mark, all or nothing, on top of whatever version is the newest.
 
         `check` is asked before each try, and raises if the change does not fit to the version it is given.
-        `deletes` take rows out of data files that stay, and `told` is what the version says of itself.
+        `deletes` take rows out of data files that stay, and `told` is what the version says of itself. `tag`
+        names a tag to be set at the version; on a branch, it is set when that is published.
 
         Raises
         ------
@@ -347,8 +353,8 @@ class TableVacuumOutcome(Frozen):
     orphan_bytes: int = 0
 
 
-class NamedTable(Protocol):
-    """A table by its name, whether there is one yet or not."""
+class NamedTable(BranchedTable, Protocol):
+    """A table by its name, whether there is one yet or not; on main, or on a branch."""
 
     def close(self) -> None:
         """Let go of what was opened for it."""

@@ -65,6 +65,11 @@ class SinkOrder(Frozen):
         return f"{self.spec.name}/files {self.fingerprint[:16]}"
 
     @property
+    def tag(self) -> str | None:
+        """The name of the tag that is set at its version; None: there is none."""
+        return self.spec.tag_of(self.start, self.end)
+
+    @property
     def fingerprint(self) -> str:
         """The digest of the rows, and of all of the spec that decides what becomes of them.
 

@@ -44,7 +44,8 @@ def _run_with_connection(run_uri: str) -> FrozenSink:
 class ResolveSinkOperator(ResolveOperator):
     """Freeze the spec, the params, the window and what the table lacks into the run folder.
 
-    Reads these params, all optional: `force`, `allow_empty`, `wait_minutes`, `window_start`, `window_end`.
+    Reads these params, all optional: `force`, `allow_empty`, `wait_minutes`, `window_start`, `window_end`,
+    `discard_branch`.
     Parameters and what it pushes are those of `ResolveOperator`.
     """
 
@@ -61,6 +62,7 @@ class ResolveSinkOperator(ResolveOperator):
             "wait_minutes": wait_of(params),
             "allow_empty": bool(params.get("allow_empty", False)),
             "force": bool(params.get("force", False)),
+            "discard_branch": bool(params.get("discard_branch", False)),
         }
 
 
@@ -85,14 +87,18 @@ class IcebergSinkOperator(SparkStepOperator):
     ----------
     table : str
         The name of the spec; its asset becomes an outlet of the task.
+    publishes : bool
+        Whether readers see the rows at once; else an `AuditBranchOperator` has the outlet.
     """
 
     step = "sink"
 
-    def __init__(self, *, table: str, **kwargs: Any) -> None:
+    def __init__(self, *, table: str, publishes: bool = True, **kwargs: Any) -> None:
         asset = table_asset(table)
-        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
+        outlets = [asset] if publishes else []
+        super().__init__(outlets=[*outlets, *kwargs.pop("outlets", [])], **kwargs)
         self.asset = asset
+        self.publishes = publishes
 
     def prepare(self, context: Context) -> None:
         from hipslake.steps.sink.request import SinkRequest
@@ -108,7 +114,7 @@ class IcebergSinkOperator(SparkStepOperator):
         return bytes_to_sink(request, limit)
 
     def finish(self, context: Context, report: Any) -> None:
-        if report.snapshot_id is not None:
+        if report.snapshot_id is not None and self.publishes:
             context["outlet_events"][self.asset].extra = {
                 "rows": report.rows_in_table,
                 "snapshot_id": report.snapshot_id,
@@ -118,6 +124,42 @@ class IcebergSinkOperator(SparkStepOperator):
 
     def skip_reason(self, report: Any) -> str | None:
         return None if report.snapshot_id is not None else f"Table {report.table} has these rows already."
+
+
+class AuditBranchOperator(StepOperator):
+    """Hold what sinks have left on a branch to the spec; publish it, and emit the table's asset event.
+
+    What the event's extra says is that of `IcebergSinkOperator`. Fails if a check is not passed, and is
+    skipped where nothing is on the branch.
+
+    Parameters
+    ----------
+    table : str
+        The name of the spec; its asset becomes an outlet of the task.
+    """
+
+    step = "audit"
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        asset = table_asset(table)
+        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
+        self.asset = asset
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        _run_with_connection(self.run_uri)
+        return {}
+
+    def finish(self, context: Context, report: Any) -> None:
+        if report.snapshot_id is not None:
+            context["outlet_events"][self.asset].extra = {
+                "rows": report.rows_out,
+                "snapshot_id": report.snapshot_id,
+                "table": report.table,
+                "uri": report.location,
+            }
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.snapshot_id is not None else report.text
 
 
 class ConfirmSinkOperator(InRunFolder, BaseOperator):

@@ -19,6 +19,11 @@ def sink_params(spec: TableSpec) -> dict[str, Param]:
         "before; no row comes twice."
     )
     params = {"force": switch_field("Force", told)}
+    if spec.branch is not None:
+        params["discard_branch"] = switch_field(
+            "Discard the branch",
+            f"Drop what audits have left on branch {spec.branch} before rows are sunk. Off: go on with it.",
+        )
     if isinstance(spec.source, CatalogRowsSpec):
         if not spec.needs_interval:
             return params

@@ -17,6 +17,7 @@ from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.night_timetable import NightTimetable
 from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.table import (
+    AuditBranchOperator,
     ConfirmSinkOperator,
     FreezeSinkFilesOperator,
     IcebergSinkOperator,
@@ -40,13 +41,14 @@ def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
         doc_md=document(NAME, spec=spec, path=path),
         schedule=schedule_of(spec.schedule, followed_by(spec), timetable=NightTimetable),
         # Of a catalog, a run sinks all that is missing. Intervals of files are apart, where they only come.
-        max_active_runs=PARALLEL_INTERVALS if spec.needs_interval and appends_files(spec) else 1,
+        max_active_runs=PARALLEL_INTERVALS if are_apart(spec) else 1,
         params=sink_params(spec),
         tags=["hipslake", "table", "sink"],
     ) as dag:
         resolve = ResolveSinkOperator(task_id="resolve", spec_file=str(path))
         run_uri = pushed_run_uri()
-        sink = IcebergSinkOperator(task_id="sink", run_uri=run_uri, table=spec.name)
+        publishes = spec.branch is None
+        sink = IcebergSinkOperator(task_id="sink", run_uri=run_uri, table=spec.name, publishes=publishes)
         if isinstance(spec.source, CatalogRowsSpec):
             resolve >> sink
             if spec.needs_interval:  # many in one run: some may be refused
@@ -55,6 +57,10 @@ def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
             wait = SinkFilesSensor(task_id="wait", run_uri=run_uri)
             inputs = FreezeSinkFilesOperator(task_id="inputs", run_uri=run_uri)
             resolve >> wait >> inputs >> sink
+        if spec.branch is not None:  # also where nothing is missing: a run before may have left something
+            sink >> AuditBranchOperator(
+                task_id="audit", run_uri=run_uri, table=spec.name, trigger_rule="none_failed"
+            )
     return dag
 
 
@@ -64,6 +70,11 @@ def followed_by(spec: TableSpec) -> list[Asset]:
     if isinstance(source, CatalogRowsSpec) and "/" not in source.catalog and source.version is None:
         return [catalog_asset(source.catalog)]
     return []
+
+
+def are_apart(spec: TableSpec) -> bool:
+    """Whether runs of several intervals may be under way at once: a branch is audited by one at a time."""
+    return spec.needs_interval and appends_files(spec) and spec.branch is None
 
 
 def appends_files(spec: TableSpec) -> bool:

@@ -77,6 +77,7 @@ class ResolveSinkRequest(FirstRequest):
     wait_minutes: float = 60.0
     allow_empty: bool = False
     force: bool = False
+    discard_branch: bool = False  # drop what an audit has left on the branch
 
 
 class ResolveSinkReport(Report):
@@ -88,6 +89,7 @@ class ResolveSinkReport(Report):
     version: int | None = None  # of the catalog that rows are taken from
     intervals: int = 0  # to be sunk; of files, that is not known yet
     nothing: str = ""  # why there is nothing to do
+    text: str = ""  # what an audit has left on the branch, and what became of it
     swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
     removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
 
@@ -197,25 +199,32 @@ class SinkReport(Report):
     text: str = ""  # in words: the plans, and what was refused
 
     def committed(self, run_uri: str) -> CommittedVersion | None:
-        """Return the newest snapshot of the table, if the run has sunk anything."""
+        """Return the newest snapshot of the table, if the run has sunk anything that readers see."""
         from hipslake.steps.committed import table_version
 
         if self.snapshot_id is None:
             return None
         frozen = SinkRequest(run_uri=run_uri).frozen()
+        if frozen.spec.branch is not None:
+            return None  # the audit publishes it
         return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
 
     def origins(self, run_uri: str) -> tuple[Origin, ...]:
         """Return the catalog or the files that the rows were taken from."""
-        from hipslake.steps.committed import Origin, origins_of_files
+        return origins_of_orders(SinkRequest(run_uri=run_uri).orders().orders)
 
-        found: list[Origin] = []
-        for order in SinkRequest(run_uri=run_uri).orders().orders:
-            if isinstance(order.rows, VersionRows):
-                found.append(Origin(kind="catalog", uri=order.rows.uri, version=str(order.rows.version)))
-            else:
-                found += origins_of_files(order.rows.files)
-        return tuple(dict.fromkeys(found))
+
+def origins_of_orders(orders: Sequence[SinkOrder]) -> tuple[Origin, ...]:
+    """Return the catalogs or the files that the rows of orders are taken from."""
+    from hipslake.steps.committed import Origin, origins_of_files
+
+    found: list[Origin] = []
+    for order in orders:
+        if isinstance(order.rows, VersionRows):
+            found.append(Origin(kind="catalog", uri=order.rows.uri, version=str(order.rows.version)))
+        else:
+            found += origins_of_files(order.rows.files)
+    return tuple(dict.fromkeys(found))
 
 
 def describe_landed(landed: Sequence[SunkInterval]) -> str:

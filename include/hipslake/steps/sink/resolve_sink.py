@@ -26,6 +26,7 @@ from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri, now_utc
 from hipslake.steps.sink.changed_rows import changes_since
+from hipslake.steps.sink.left_branch import take_up_branch
 from hipslake.steps.sink.request import (
     ORDERS,
     FrozenOrders,
@@ -60,7 +61,8 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
     FilterError
         If the filters are not understood.
     PlanError
-        If changes are asked for, and it is not known what changed since the table was fed.
+        If changes are asked for, and it is not known what changed since the table was fed; or the branch has
+        something of others, or can never become main.
     StorageError
         If the Iceberg catalog does not answer.
     NoSpaceError
@@ -71,7 +73,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         spec = load_spec(request.spec_file, TableSpec)
     check_free_space(Storage.at(request.warehouse))
     frozen = FrozenSink(
-        **dict(request),
+        **{name: value for name, value in request if name != "discard_branch"},
         table=spec.name,
         spec=spec,
         write_id=new_write_id(now_utc()),
@@ -83,7 +85,11 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
             f"{spec.name}: the files are those of an interval, and this run has none; give window_start and "
             "window_end in the form, or trigger it with a logical date"
         )
-    with phases("table"), closing(open_table(spec.iceberg, request.warehouse, spec.table)) as opened:
+    with (
+        phases("table"),
+        closing(open_table(spec.iceberg, request.warehouse, spec.table, spec.branch)) as opened,
+    ):
+        left = take_up_branch(opened, spec, request.window.start, discard=request.discard_branch)
         table = opened.now()
         swept = opened.sweep() if table is not None else []
     version, orders = None, None
@@ -114,6 +120,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         version=version,
         intervals=len(orders.orders) if orders is not None else 0,
         nothing=orders.why_none if orders is not None else "",
+        text=left,
         swept=tuple(swept),
         removed=tuple(removed),
         seconds=phases.seconds,

@@ -12,7 +12,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink, SinkFilesReport, SinkFilesRequest
 from hipslake.steps.sink.sink_columns import check_sink_columns
 from hipslake.tables.marks import same_digest
-from hipslake.tables.opening import open_table
+from hipslake.tables.opening import table_of
 from hipslake.tables.sink_order import FileRows, SinkOrder
 
 
@@ -43,7 +43,7 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
         write_id=frozen.write_id,
         force=frozen.force,
     )
-    with phases("table"), closing(open_table(spec.iceberg, frozen.warehouse, spec.table)) as opened:
+    with phases("table"), closing(table_of(order)) as opened:
         table = opened.now()
     marks = None if table is None else table.marks
     known = None if marks is None else marks.of(order.key)

@@ -21,7 +21,7 @@ from hipslake.steps.sink.request import SinkRequest
 from hipslake.steps.sink.sink_try import Interval, NewRows
 from hipslake.steps.sink.source_rows import Rows, rows_of
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
-from hipslake.tables.opening import open_table
+from hipslake.tables.opening import table_of
 from hipslake.tables.protocol import LiveFile, TableState
 from hipslake.tables.sink_order import SinkOrder
 
@@ -56,7 +56,7 @@ def bytes_to_sink(request: SinkRequest, enough: int = 1 << 62) -> int:
 
 
 def _bytes_looked_through(order: SinkOrder, enough: int) -> int:
-    with closing(open_table(order.spec.iceberg, order.warehouse, order.spec.table)) as opened:
+    with closing(table_of(order)) as opened:
         table = opened.now()
         if table is None:
             return 0

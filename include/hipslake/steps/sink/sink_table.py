@@ -33,7 +33,7 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import KEPT, SinkMark, same_digest
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.opening import open_table
+from hipslake.tables.opening import table_of
 from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
@@ -60,7 +60,7 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
     Raises
     ------
     SpecError
-        A transform, a key or an interval does not fit to its column.
+        A transform, a key or an interval does not fit to its column; or a tag is of something else.
     SchemaMismatchError
         The rows do not fit to the table.
     InputError
@@ -75,7 +75,7 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
     StorageError
         Catalog or store do not answer.
     """
-    with closing(open_table(order.spec.iceberg, order.warehouse, order.spec.table)) as table:
+    with closing(table_of(order)) as table:
         return _Sink(table, order, engine, stale_after).run()
 
 
@@ -193,6 +193,8 @@ class _Sink:
             )
         if before is None:
             _check_not_sunk_earlier(order, state)
+        if (tag := order.tag) is not None:
+            state.check_tag(tag, order.key)
         with ExitStack() as held, state.writing() as write:
             new = self._new_rows(opened, before, held)
             sort = tuple(each.model_copy(update={"field": in_table(each.field)}) for each in order.spec.sort)
@@ -333,7 +335,9 @@ class _Sink:
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
-        return tried.write.commit(files, replaced.removed, mark, check, self._stale_after, deletes=deletes)
+        return tried.write.commit(
+            files, replaced.removed, mark, check, self._stale_after, deletes=deletes, tag=order.tag
+        )
 
 
 def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:

@@ -258,3 +258,11 @@ def check_writable(table: Table) -> None:
 def has_namespace(catalog: Catalog, namespace: str) -> bool:
     """Whether a catalog has a namespace; none has one without a name."""
     return bool(namespace) and catalog.namespace_exists(namespace)
+
+
+def without_client_retries(table: Table) -> Table:
+    """The table, with which pyiceberg asks the catalog once: between two tries it is for us to look."""
+    metadata = table.metadata.model_copy(
+        update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}
+    )
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)

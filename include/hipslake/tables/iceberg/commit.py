@@ -18,13 +18,15 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot
 from sqlalchemy.exc import SQLAlchemyError
 
 from hipslake.errors import ConflictError, PlanError, StorageError
 from hipslake.storage.backoff import wait_for_others
+from hipslake.tables.iceberg.branches import begin, on_branch, set_tag
 from hipslake.tables.iceberg.catalog_answers import CATALOG_FAILURES, refusal, unknown_outcome
-from hipslake.tables.iceberg.catalogs import open_table, told_of
+from hipslake.tables.iceberg.catalogs import open_table, told_of, without_client_retries
 from hipslake.tables.iceberg.commit_attempts import (
     CommitAttempt,
     announce_attempt,
@@ -75,6 +77,10 @@ class TableChange:
         Nothing comes and goes, but manifests are merged and cut, so that each has about so many bytes.
     deletes : sequence of NewDeletes
         Delete files that come; not with `APPEND`.
+    branch : str, optional
+        That is committed to, as `on_branch` shows it; by default main.
+    tag : str, optional
+        Is set at the new snapshot of main.
     """
 
     operation: Operation
@@ -87,6 +93,8 @@ class TableChange:
     unneeded: Callable[[Table], Sequence[DataFile]] = lambda table: ()
     manifest_bytes: int | None = None
     deletes: Sequence[NewDeletes] = ()
+    branch: str | None = None
+    tag: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lamb
         What `check` raises.
     """
     for attempt in range(1, TRIES + 1):
-        table = open_table(catalog, name)
+        table = on_branch(open_table(catalog, name), change.branch)
         if (found := snapshot_of(table, change.write_id)) is not None:
             return Committed(table, found.snapshot_id, attempt)
         check(table)
@@ -163,7 +171,7 @@ def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lamb
                 "pyiceberg has no text for it; partition by a bucket of the column, or leave such rows out"
             ) from error
         else:
-            table = open_table(catalog, name)
+            table = on_branch(open_table(catalog, name), change.branch)
             found = snapshot_of(table, change.write_id)
             snapshot = found.snapshot_id if found else table.metadata.current_snapshot_id or 0
             return Committed(table, snapshot, attempt)
@@ -292,7 +300,15 @@ def _commit_once(table: Table, change: TableChange) -> None:
             made = MergingAppend if merging else Append
         elif change.manifest_bytes is not None:
             made = ManifestMerge
-        producer = made(change.operation, transaction, table.io, snapshot_properties=summary)
+        if change.branch is not None:
+            summary |= begin(transaction, table, change.branch)
+        producer = made(
+            change.operation,
+            transaction,
+            table.io,
+            snapshot_properties=summary,
+            branch=change.branch or MAIN_BRANCH,
+        )
         if isinstance(producer, Exchange):
             producer.data_sequence = change.data_sequence
             producer.added_deletes = [to_delete_file(each) for each in change.deletes]
@@ -305,13 +321,7 @@ def _commit_once(table: Table, change: TableChange) -> None:
                 producer.append_data_file(written.to_data_file(table))
             for file in (*change.removed, *change.unneeded(table)):
                 producer.delete_data_file(file)
+        if change.tag is not None:
+            set_tag(transaction, table, change.tag, producer.snapshot_id)
     for path in producer.unlisted:
         table.io.delete(path)
-
-
-def without_client_retries(table: Table) -> Table:
-    """The table, with which pyiceberg asks the catalog once: between two tries it is for us to look."""
-    metadata = table.metadata.model_copy(
-        update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}
-    )
-    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)

@@ -25,14 +25,14 @@ from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
+from hipslake.tables.iceberg.branches import snapshots_apart
 from hipslake.tables.iceberg.catalog_answers import CATALOG_FAILURES, unknown_outcome
-from hipslake.tables.iceberg.catalogs import open_table
+from hipslake.tables.iceberg.catalogs import open_table, without_client_retries
 from hipslake.tables.iceberg.commit import (
     FIRST_WAIT,
     LONGEST_WAIT,
     looked_for,
     retracted,
-    without_client_retries,
 )
 from hipslake.tables.iceberg.commit_attempts import announce_attempt
 from hipslake.tables.iceberg.metadata_files import version_of
@@ -77,8 +77,8 @@ def vacuum_table(
     name : str
         Of the table.
     retention : Retention
-        A snapshot also stays where a branch or a tag names it, and while a write goes on that began when it
-        was the newest.
+        A snapshot also stays where a tag names it or a branch has it, and while a write goes on that began
+        when it was the newest.
     now : datetime
         The time to which ages are counted.
     dry_run : bool
@@ -173,11 +173,12 @@ def _by_age(table: Table) -> list[Snapshot]:
 
 def _expired(table: Table, retention: Retention, now: datetime, *, but: str = "") -> list[Snapshot]:
     """The snapshots that have to go; `but` is the vacuum's own write, which reads none."""
-    named = {ref.snapshot_id for ref in table.refs().values()}
+    named, apart = {ref.snapshot_id for ref in table.refs().values()}, snapshots_apart(table)
     others = [write_time(write) for write in living_writes(table) if write != but]
     # A write under way reads the snapshot that was the newest when it began; its id has the minute of that.
     until = min([now - timedelta(days=retention.keep_days), *others]).timestamp() * 1000
-    followed = list(pairwise(_by_age(table)))[: -retention.keep_versions + 1 or None]
+    line = [snapshot for snapshot in _by_age(table) if snapshot.snapshot_id not in apart]
+    followed = list(pairwise(line))[: -retention.keep_versions + 1 or None]
     return [
         snapshot
         for snapshot, successor in followed

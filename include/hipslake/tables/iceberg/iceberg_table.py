@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 
@@ -18,6 +18,9 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import IcebergSpec, RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
+from hipslake.tables.branch_protocol import BranchState
+from hipslake.tables.iceberg.branch_publishing import drop_branch, publish_branch
+from hipslake.tables.iceberg.branches import branch_of, check_tag, is_published, on_branch
 from hipslake.tables.iceberg.catalogs import check_writable, find_table, open_catalog, open_table
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
@@ -75,25 +78,51 @@ class IcebergTable:
     warehouse : str
     name : str
         Namespace and table.
+    branch : str, optional
+        That is looked at and sunk into; by default main. Vacuums and compactions are of main.
     """
 
-    def __init__(self, spec: IcebergSpec, warehouse: str, name: str) -> None:
+    def __init__(self, spec: IcebergSpec, warehouse: str, name: str, branch: str | None = None) -> None:
         self._catalog = open_catalog(spec, warehouse)
         self._name = name
+        self._branch = branch
 
     def close(self) -> None:
         self._catalog.close()
 
     def now(self) -> IcebergState | None:
         table = find_table(self._catalog, self._name)
-        return None if table is None else IcebergState(table)
+        return None if table is None else self._shown(table)
 
     def existing(self) -> IcebergState:
-        return IcebergState(open_table(self._catalog, self._name))
+        return self._shown(open_table(self._catalog, self._name))
 
     def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
         table, created, columns_added = fitting_table(self._catalog, spec, stored)
-        return ShapedTable(IcebergState(table), created, columns_added)
+        if self._branch is not None and table.current_snapshot() is None:
+            _begin_main(table)
+            table = open_table(self._catalog, self._name)
+        return ShapedTable(self._shown(table), created, columns_added)
+
+    def branch(self) -> BranchState | None:
+        if self._branch is None or (table := find_table(self._catalog, self._name)) is None:
+            return None
+        found = branch_of(table, self._branch)
+        return None if found is None else found.state(self._branch)
+
+    def publish(self, head: int, tag_of: Callable[[SinkMark], str | None]) -> bool:
+        assert self._branch is not None, "main is published"
+        return publish_branch(self._catalog, self._name, self._branch, head, tag_of)
+
+    def is_published(self, version: int) -> bool:
+        return is_published(open_table(self._catalog, self._name), version)
+
+    def drop_branch(self) -> None:
+        if self._branch is not None and find_table(self._catalog, self._name) is not None:
+            drop_branch(self._catalog, self._name, self._branch)
+
+    def _shown(self, table: Table) -> IcebergState:
+        return IcebergState(on_branch(table, self._branch), branch=self._branch)
 
     def sweep(self, stale_after: float | None = None) -> list[str]:
         return sweep_writes(self._catalog, self._name, stale_after)
@@ -117,10 +146,13 @@ class IcebergState:
     table : pyiceberg.table.Table
     snapshot : Snapshot, optional
         By default the current one.
+    branch : str, optional
+        That a write is of; the table is as `on_branch` shows it.
     """
 
-    def __init__(self, table: Table, snapshot: Snapshot | None = None) -> None:
+    def __init__(self, table: Table, snapshot: Snapshot | None = None, *, branch: str | None = None) -> None:
         self._table = table
+        self._branch = branch
         self._snapshot = snapshot or table.current_snapshot()
         self._is_current = snapshot is None
 
@@ -210,7 +242,15 @@ class IcebergState:
         for file in self.files:
             yield pa.Table.from_batches(list(read_data_file(file.stored, self.schema, columns)), wanted)
 
-    def at(self, version: int) -> IcebergState:
+    def at(self, version: int | str) -> IcebergState:
+        if isinstance(version, str):
+            refs = self._table.metadata.refs
+            if version not in refs:
+                raise VersionNotFoundError(
+                    f"table {'.'.join(self._table.name())} has no tag or branch {version!r}; it has "
+                    f"{', '.join(sorted(refs)) or 'none'}"
+                )
+            version = refs[version].snapshot_id
         found = self._table.snapshot_by_id(version)
         if found is None:
             raise VersionNotFoundError(
@@ -218,6 +258,9 @@ class IcebergState:
                 "take a newer one"
             )
         return IcebergState(self._table, found)
+
+    def check_tag(self, name: str, key: str) -> None:
+        check_tag(self._table, name, key)
 
     def check_no_delete_files(self, why: str) -> None:
         check_no_delete_files(self._table, why, self._snapshot)
@@ -238,7 +281,7 @@ class IcebergState:
         write_id = claim(self._table)
         try:
             with heartbeat(self._table, write_id) as beating:
-                yield IcebergWrite(self._table, write_id, beating)
+                yield IcebergWrite(self._table, write_id, beating, self._branch)
         except ConflictError:
             finish(self._table, write_id, ())  # it was overtaken, and nothing of it stands
             raise
@@ -257,11 +300,27 @@ def _rows_told(summary: Mapping[str, str]) -> int | None:
     return None if _number(summary, "delete-files") else _number(summary, "records")
 
 
+def _no_properties(table: Table) -> PropertyChange:
+    return PropertyChange({})
+
+
+def _begin_main(table: Table) -> None:
+    """Commit a snapshot without files, which a branch can begin at, unless others are first."""
+
+    def check(now: TableState) -> None:
+        if now.version is not None:
+            raise ConflictError(f"table {'.'.join(table.name())}: others have committed to it meanwhile")
+
+    with suppress(ConflictError), IcebergState(table).writing() as write:
+        write.commit([], [], None, check)
+
+
 class IcebergWrite:
     """A write that began at a snapshot of a table."""
 
-    def __init__(self, table: Table, write_id: str, beating: Heartbeat) -> None:
+    def __init__(self, table: Table, write_id: str, beating: Heartbeat, branch: str | None = None) -> None:
         self._table = table
+        self._branch = branch
         self._beating = beating
         self.write_id = write_id
         self.work = writes_of(table).sub(write_id)
@@ -282,21 +341,27 @@ class IcebergWrite:
         *,
         deletes: Sequence[NewDeletes] = (),
         told: Mapping[str, str] | None = None,
+        tag: str | None = None,
     ) -> CommittedSink:
         table, catalog, name = self._table, self._table.catalog, ".".join(self._table.name())
         properties: Callable[[Table], PropertyChange] = true_properties
+        if self._branch is not None:  # they are of the whole table, and are set when the branch is published
+            properties = _no_properties
         summary = dict(told or {})
         if mark is not None:
             places = {"earliest": next_place(table), "since": StoredMarks(table).first_of(mark.key)}
             placed = mark.model_copy(update=places)
-            properties = partial(mark_properties, sunk=placed)
+            if self._branch is None:
+                properties = partial(mark_properties, sunk=placed)
             summary[KEY_PROPERTY] = mark.key
             summary[MARK_PROPERTY] = placed.model_dump_json(exclude_defaults=True)
 
         def checked(now: Table) -> None:
             self._beating.confirm()
             check_written(name, table.schema(), now.schema())
-            check(IcebergState(now))
+            if tag is not None and mark is not None:
+                check_tag(now, tag, mark.key)
+            check(IcebergState(now, branch=self._branch))
 
         written = [WrittenFile.model_validate_json(file.details) for file in added]
         gone = [file.entry for file in removed if isinstance(file, IcebergFile)]
@@ -313,6 +378,8 @@ class IcebergWrite:
             summary=summary,
             unneeded=unneeded,
             deletes=deletes,
+            branch=self._branch,
+            tag=tag if self._branch is None else None,
         )
         committed = commit(catalog, name, change, checked)
         kept = [file.path for file in (*added, *(each.file for each in deletes))]

@@ -50,7 +50,7 @@ class History:
     """
 
     def __init__(self, table: Table) -> None:
-        self.ancestors = _ancestors(table)
+        self.ancestors = ancestors_of(table, table.metadata.current_snapshot_id)
         self.made = [_picked_from(table, snapshot) or snapshot for snapshot in self.ancestors]
         line = {snapshot.snapshot_id for snapshot in self.ancestors}
         reached = line | {snapshot.snapshot_id for snapshot in self.made}
@@ -179,11 +179,10 @@ def _known_from(table: Table, ancestors: list[Snapshot]) -> SnapshotPlace:
     return SnapshotPlace(min(oldest.sequence, first), 0)
 
 
-def _ancestors(table: Table) -> list[Snapshot]:
-    """The current snapshot, and those that it descends from as far as they have not expired."""
+def ancestors_of(table: Table, number: int | None) -> list[Snapshot]:
+    """A snapshot, and those that it descends from as far as they have not expired, from new to old."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
     found: list[Snapshot] = []
-    number = table.metadata.current_snapshot_id
     while number is not None and number in by_id:
         found.append(by_id.pop(number))
         number = found[-1].parent_snapshot_id

@@ -288,9 +288,14 @@ def writes_alone(table: Table) -> set[str]:
     return {each.write for each in found if each is not None and each.alone}
 
 
+def mark_of(snapshot: Snapshot) -> SinkMark | None:
+    """The mark of the sink that made a snapshot; None if none did."""
+    return _read(SinkMark, summary_of(snapshot).get(MARK_PROPERTY, ""))
+
+
 def tells_rows_apart(snapshot: Snapshot) -> bool:
     """Whether a snapshot is of a sink whose own rows lie in other files than those that it kept."""
-    told = _read(SinkMark, summary_of(snapshot).get(MARK_PROPERTY, ""))
+    told = mark_of(snapshot)
     return told is not None and told.alone is True
 
 
