@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hipslake.api.hips_making import make_hips
     from hipslake.api.ingesting import ingest
     from hipslake.api.publishing import publish
+    from hipslake.api.sinking import sink
     from hipslake.api.table import Table
     from hipslake.predicates.conditions import C
 
@@ -28,6 +29,7 @@ __all__ = [
     "ingest",
     "make_hips",
     "publish",
+    "sink",
 ]
 
 
@@ -68,4 +70,8 @@ def __getattr__(name: str) -> Any:
         from hipslake.api.publishing import publish
 
         return publish
+    if name == "sink":
+        from hipslake.api.sinking import sink
+
+        return sink
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,7 +17,9 @@ _PACKAGE = __name__.partition(".")[0]
 _TAG = "hipslake"
 _SKIPPED = {
     "wait": "no file came, so nothing was added",
+    "watch": "nothing had come or changed",
     "inputs": "there was nothing new to add",
+    "drain": "no rows had come",
     "append": "there was nothing to add",
     "sink": "the table had these rows already",
     "resolve": "what it is made of is not there yet",

@@ -49,6 +49,10 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
         "source: {files: {uri: '/x/{{ night }}/*.parquet', format: parquet}}\n"
         "branch: audit\naudit: {rows: {min: 1}}\n"
     )
+    (folder / "tables" / "stream.yaml").write_text(
+        "name: stream\ntable: a.b\nsource: {files: {uri: '/x/*.parquet', format: parquet}}\n"
+        "stream: {trigger: available_now, source: files, compact: true}\n"
+    )
     (folder / "cubes" / "s.yaml").write_text(CUBE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIPSLAKE_SPECS", str(folder))

@@ -102,6 +102,13 @@ audit:
   sql: select * from came where x > 3
 tag: "night-{{ night }}"
 """
+_STREAM = """\
+name: s
+source: {files: {uri: "/landing/**/*.csv", format: csv}}
+table: survey.alerts
+stream: {trigger: available_now, source: files, max_files: 100, wait_minutes: 15, compact: true}
+schedule: manual
+"""
 JOIN = """\
 name: s
 type: crossmatch
@@ -326,6 +333,7 @@ def _plain(value: Any) -> Iterator[Any]:
 TARGETS = (
     _target("catalog spec", _CATALOG, partial(load_spec, model=CatalogSpec), share=5),
     _target("table spec", _TABLE, partial(load_spec, model=TableSpec), share=3),
+    _target("table spec of a stream", _STREAM, partial(load_spec, model=TableSpec), share=3),
     _target("table spec of change data", _CHANGES, partial(load_spec, model=TableSpec), share=3),
     _target("crossmatch spec", JOIN, partial(load_spec, model=CrossmatchSpec), share=2),
     _target("catalog spec of mode upsert", _UPSERT, partial(load_spec, model=CatalogSpec)),

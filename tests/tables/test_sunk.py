@@ -16,7 +16,7 @@ from hipslake.steps.sink import sink_table as sink_module
 from hipslake.tables.iceberg import stored_marks
 from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier, StoredMarks
 from hipslake.tables.marks import SinkMark, SnapshotPlace, packed, same_digest, unpacked
-from hipslake.tables.sink_order import VersionRows
+from hipslake.tables.sink_order import StreamBatch, VersionRows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -202,6 +202,7 @@ SINKS = st.builds(
     alone=st.booleans(),
     earliest=st.none() | PLACES,
     since=st.none() | PLACES,
+    batch=st.none() | st.builds(StreamBatch, query=st.text(), number=st.integers(0, 2**62)),
 )
 
 

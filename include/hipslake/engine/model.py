@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -133,6 +133,61 @@ class Engine(Protocol):
         ------
         HipslakeError
             What a task raised.
+        """
+
+
+@dataclass(frozen=True)
+class ArrivingFiles:
+    """Files that come by and by, and what is known of those that came before.
+
+    Attributes
+    ----------
+    name : str
+        Of the stream, as it is shown.
+    pattern : str
+        A glob of local files, with `*`, `?`, `[...]` and `{...}`, or a folder; a backslash makes a sign
+        plain. All files below matching folders count.
+    checkpoint : str
+        Local folder in which it is kept which files have come.
+    most : int, optional
+        Files of a batch.
+    """
+
+    name: str
+    pattern: str
+    checkpoint: str
+    most: int | None = None
+
+
+class BatchTask(Protocol):
+    """What is done with a batch of files."""
+
+    def __call__(self, number: int, checkpoint: str, paths: Callable[[], list[str]]) -> None:
+        """Take the files of a batch; called again with the same number if it was not known to be done.
+
+        Parameters
+        ----------
+        number : int
+        checkpoint : str
+            The id of the checkpoint.
+        paths : callable
+            Looks up where the files are.
+        """
+
+
+@runtime_checkable
+class StreamingEngine(Engine, Protocol):
+    """An engine that knows which files it has handed over before."""
+
+    def drain(self, arriving: ArrivingFiles, task: BatchTask) -> None:
+        """Hand over all files that have come since the last time, batch by batch, and return.
+
+        Raises
+        ------
+        Exception
+            What the task raised; its batch comes again the next time.
+        StorageError
+            Files cannot be listed, or it cannot be gone on from the checkpoint.
         """
 
 

@@ -54,7 +54,7 @@ def list_files(uri: str) -> FileListing:
         When a variable is not set.
     """
     expanded = expand(uri)
-    storage, pattern = _rooted(expanded)
+    storage, pattern = rooted(expanded)
     if len(pattern) > _LONGEST_PATTERN:  # longer than any path; the time to read one grows with its square
         raise InputError(f"a pattern of {len(pattern)} characters: a path has at most {_LONGEST_PATTERN}")
     matches = storage.matches(pattern)
@@ -112,7 +112,7 @@ def check_unchanged(file: SourceFile) -> None:
         )
 
 
-def _rooted(uri: str) -> tuple[Storage, str]:
+def rooted(uri: str) -> tuple[Storage, str]:
     """Split a glob into the folder that no wildcard is in, and the rest."""
     scheme, separator, path = uri.rpartition("://")
     parts = PurePosixPath(path).parts

@@ -11,10 +11,21 @@ from pyspark import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hipslake.engine.model import MAX_BLOCK_BYTES, Counter, Mapper, Reducer, Scratch, Stage, Task
+from hipslake.engine.model import (
+    MAX_BLOCK_BYTES,
+    ArrivingFiles,
+    BatchTask,
+    Counter,
+    Mapper,
+    Reducer,
+    Scratch,
+    Stage,
+    Task,
+)
 from hipslake.engine.progress import reported
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
 from hipslake.spark.kernel import bytes_kept_unwritten
+from hipslake.spark.stream_drains import drain_files
 from hipslake.spark.transport import ThroughFiles, Transport
 
 
@@ -77,6 +88,9 @@ class SparkEngine:
                 transport=transport,
             )
             return collected(frame)
+
+    def drain(self, arriving: ArrivingFiles, task: BatchTask) -> None:
+        drain_files(self._spark, arriving, task)
 
     @contextmanager
     def _transport(self, scratch: Scratch | None, targets: int) -> Iterator[Transport]:

@@ -43,16 +43,25 @@ def frame_rows(frame: DataFrame, folder: Storage) -> Iterator[ParquetRows]:
     ...     extend(cube, {"features": rows}, engine=SparkEngine(spark))
     """
     name = f"frame-{uuid.uuid4().hex}"
-    kept, schema = folder.sub(name), to_arrow_schema(frame.schema)
+    kept, schema = folder.sub(name), to_arrow_schema(frame.schema, timezone="UTC")
     try:
-        paths = [row.path for row in frame.mapInArrow(_KeepRows(kept, schema), _WRITTEN).collect()]
         groups = []
-        for path in sorted(paths):
+        for path in keep_frame(frame, kept):
             with kept.arrow_file(path) as file:
                 groups += [(path, *part) for part in parts_of(pq.ParquetFile(file).metadata)]
         yield ParquetRows(kept, tuple(groups), schema)
     finally:
         folder.delete_tree(name)
+
+
+def keep_frame(frame: DataFrame, folder: Storage) -> list[str]:
+    """Compute the rows of a frame once, as Parquet files in a folder; return their paths in it, sorted.
+
+    Files of tasks that were tried again may lie beside them. Columns of a type that Arrow does not have are
+    refused by Spark.
+    """
+    keeping = _KeepRows(folder, to_arrow_schema(frame.schema, timezone="UTC"))
+    return sorted(row.path for row in frame.mapInArrow(keeping, _WRITTEN).collect())
 
 
 @dataclass(frozen=True)

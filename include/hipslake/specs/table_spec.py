@@ -24,6 +24,7 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.stream_spec import StreamSpec
 from hipslake.specs.template import fill_template, is_templated
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 from hipslake.specs.upsert_spec import MissingDeletes, OperationSpec, check_upsert
@@ -193,7 +194,7 @@ class IcebergSpec(Frozen):
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
-    of_no_outcome = frozenset({"schedule", "vacuum", "write", "branch", "audit", "tag"})
+    of_no_outcome = frozenset({"schedule", "vacuum", "write", "branch", "audit", "tag", "stream"})
     counted_if_said = frozenset({"order_by", "operation", "missing_deletes"})
 
     source: RowsSpec
@@ -211,7 +212,8 @@ class TableSpec(NamedSpec):
     write: WriteMode | None = None  # None: as the table's properties say, copy-on-write if they do not
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
-    schedule: Following = None  # None: when the catalog that it is fed from is published
+    stream: StreamSpec | None = None  # None: a run takes what the source has, or the files of an interval
+    schedule: Following = None  # None: when the catalog that it is fed from is published; of a stream, always
     vacuum: TableVacuumSpec = TableVacuumSpec()  # of its snapshots
     branch: str | None = None  # that rows go to first; None: to main at once
     audit: AuditSpec | None = None  # what rows on the branch are held to before they come to main
@@ -259,6 +261,32 @@ class TableSpec(NamedSpec):
             raise ValueError(
                 "source: mode overwrite-interval needs rows of an interval: 'rows: increment' of a "
                 "catalog, or files with the interval in their uri, such as night={{ night }}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _stream_fits(self) -> TableSpec:
+        if self.stream is None:
+            return self
+        if isinstance(self.source, CatalogRowsSpec):
+            raise ValueError(
+                "stream: is of files, and this table is fed from a catalog; leave it out: a run takes what "
+                "the table lacks of the catalog"
+            )
+        if self.needs_interval:
+            raise ValueError(
+                "stream: takes whatever files have come, of no interval; write * in the uri in place of "
+                "braces"
+            )
+        if self.branch is not None:
+            raise ValueError(
+                "branch: batches of a stream go to main at once; leave branch and audit out, or take the files "
+                "of intervals without 'stream'"
+            )
+        if self.schedule is None and self.stream.wait_minutes < 1:
+            raise ValueError(
+                f"stream.wait_minutes: is {self.stream.wait_minutes:g}, and without a schedule a run begins "
+                "when the one before it has ended; let it wait for a minute at least, or write a schedule"
             )
         return self
 

@@ -184,6 +184,7 @@ STEPS = {
             "sink", "sink:Sink", "sink.run:run", "sink_iceberg", 256 * _MIB, "sink.sink_size:bytes_to_sink"
         ),
         _step("audit", "audit:Audit", "audit.run:run"),
+        _step("drain", "stream:Drain", "stream.run:run", "drain_stream"),
         _step(
             "resolve:compact_table", "compact_table:ResolveCompaction", "compact_table.resolve_compaction:run"
         ),

@@ -16,7 +16,7 @@ from pydantic import AwareDatetime
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
-from hipslake.tables.sink_order import VersionRows
+from hipslake.tables.sink_order import StreamBatch, VersionRows
 
 PREFIX = "hipslake.sunk."
 """Properties of a table: its newest sinks, one by one."""
@@ -62,6 +62,7 @@ class SinkMark(Frozen):
     earliest: SnapshotPlace | None = None  # its own snapshot lies here or later
     absent_on: int | None = None  # a snapshot; none of the key stands on what descends from it
     since: SnapshotPlace | None = None  # `earliest` of the first sink of the key
+    batch: StreamBatch | None = None  # of a stream: the newest that the table has, with all before it
 
 
 # The fields of a row of `packed`, in its order.
@@ -80,7 +81,8 @@ def packed(sinks: Iterable[SinkMark]) -> str:
     """
     sources: list[dict[str, Any]] = []
     rows, places = [], []
-    for sunk in sorted(sinks, key=lambda each: each.key):
+    sinks = sorted(sinks, key=lambda each: each.key)
+    for sunk in sinks:
         place = _place_of(sunk.source)
         if place is not None and place not in sources:
             sources.append(place)
@@ -101,7 +103,9 @@ def packed(sinks: Iterable[SinkMark]) -> str:
             ]
         )
         places.append([sunk.earliest, sunk.since])
-    told = {"sources": sources, "sinks": rows, "places": places}
+    told: dict[str, Any] = {"sources": sources, "sinks": rows, "places": places}
+    if batches := {each.key: each.batch.model_dump(mode="json") for each in sinks if each.batch is not None}:
+        told["batches"] = batches
     text = json.dumps(told, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -125,7 +129,11 @@ def unpacked(text: str, name: str) -> dict[str, SinkMark]:
         told = json.loads(data)
         rows = told["sinks"]
         places = told.get("places") or [[None, None]] * len(rows)  # earlier versions noted none
-        found = [_sunk_of(row, told["sources"], *of) for row, of in zip(rows, places, strict=True)]
+        batches = told.get("batches") or {}
+        found = [
+            _sunk_of(row, told["sources"], earliest, since, batches.get(row[0]))
+            for row, (earliest, since) in zip(rows, places, strict=True)
+        ]
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, zlib.error) as error:
         raise PlanError(
             f"property {name!r} of the table does not say what was sunk before ({str(error)[:200]}); remove "
@@ -148,13 +156,15 @@ def _place_of(source: VersionRows | None) -> dict[str, Any] | None:
     return None if source is None else source.model_dump(mode="json", include={"uri", "columns", "filters"})
 
 
-def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any) -> SinkMark:
+def _sunk_of(
+    row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any, batch: Any
+) -> SinkMark:
     told = dict(zip(_PACKED, row, strict=True))
     if told["source"] is not None:
         number, version, increment = told["source"]
         whole = {"version": version, "increment": increment, "content": told["content"]}
         told["source"] = {**sources[number], **whole}
-    return SinkMark.model_validate({**told, "earliest": earliest, "since": since})
+    return SinkMark.model_validate({**told, "earliest": earliest, "since": since, "batch": batch})
 
 
 def spec_of(key: str) -> str:

@@ -41,12 +41,43 @@ class FileRows(Frozen):
         return hashlib.sha256(json.dumps(listing).encode()).hexdigest()
 
 
+class StreamBatch(Frozen):
+    """Which micro-batch of a streaming query rows are of."""
+
+    query: str
+    number: int = Field(ge=0)  # ascending in a query; a batch that is done again has its number again
+    checkpoint: str | None = None  # id of the checkpoint that the query goes on from; None: not known
+
+
+class BatchRows(Frozen):
+    """Rows of a micro-batch of a stream, as they lie in files."""
+
+    kind: Literal["batch"] = "batch"
+    batch: StreamBatch
+    given: FileRows
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """Where they lie."""
+        return self.given.files
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Those that are taken; None: all."""
+        return self.given.columns
+
+    @property
+    def content(self) -> str:
+        """What decides the rows: the number of the batch, whatever files they lie in by now."""
+        return hashlib.sha256(self.batch.model_dump_json().encode()).hexdigest()
+
+
 class SinkOrder(Frozen):
     """One sink: rows, the table that they go to, and the interval that they are of."""
 
     spec: TableSpec  # with the overrides of the params
     warehouse: str
-    rows: VersionRows | FileRows = Field(discriminator="kind")
+    rows: VersionRows | FileRows | BatchRows = Field(discriminator="kind")
     start: AwareDatetime | None = None  # of the interval
     end: AwareDatetime | None = None
     whole: bool = False  # of no interval, but all that the source has: what it had before goes (mode append)
@@ -54,8 +85,15 @@ class SinkOrder(Frozen):
     force: bool = False  # also where the same rows were sunk before
 
     @property
+    def batch(self) -> StreamBatch | None:
+        """The micro-batch that the rows are of: its rows come beside those of earlier ones. None: of none."""
+        return self.rows.batch if isinstance(self.rows, BatchRows) else None
+
+    @property
     def key(self) -> str:
         """What the rows are of: a second sink of the same key replaces the first, or has nothing to do."""
+        if self.batch is not None:
+            return stream_key(self.spec.name)
         if self.start is not None:
             return f"{self.spec.name}/{self.start.isoformat()}"
         if self.whole:
@@ -75,9 +113,14 @@ class SinkOrder(Frozen):
 
         Of a catalog its content counts, not the version: a compaction changes no row.
         """
-        rows = self.rows.model_dump_json(exclude={"version", "files"})
+        rows = self.rows.model_dump_json(exclude={"version", "files", "given"})
         text = "\n".join([self.spec.fingerprint_text(), self.rows.content, rows])
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stream_key(name: str) -> str:
+    """The key of all batches of a stream, by the name of its spec: a table keeps the mark of the newest."""
+    return f"{name}/stream"
 
 
 class SinkOutcome(Frozen):

@@ -17,6 +17,9 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import ResolveOperator, SpecOperator, StepOperator
 from hipslake_airflow.operators.window import wait_of, window_of
 
+COMPACTION = "compact"
+"""In the run folder of a stream: that of the compaction which follows."""
+
 if TYPE_CHECKING:
     from hipslake.specs.table_spec import TableSpec
     from hipslake.steps.sink.request import FrozenSink
@@ -190,6 +193,41 @@ class ConfirmSinkOperator(InRunFolder, BaseOperator):
         report = RunFolder(self.run_uri).read(RunFolder.report_path(SinkRequest.step), SinkReport)
         if report.refused:
             raise AirflowFailException(describe_refused(report.intervals, report.refused))
+
+
+class DrainStreamOperator(SparkStepOperator):
+    """Sink all that has come into a stream since the last run, and emit the table's asset event.
+
+    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Skips the task if no
+    rows came. It always runs in Spark, whose Structured Streaming knows which files have come.
+
+    Parameters
+    ----------
+    table : str
+        The name of the spec; its asset becomes an outlet of the task.
+    """
+
+    step = "drain"
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        asset = table_asset(table)
+        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
+        self.asset = asset
+
+    def prepare(self, context: Context) -> None:
+        _run_with_connection(self.run_uri)
+
+    def finish(self, context: Context, report: Any) -> None:
+        if report.snapshot_id is not None:
+            context["outlet_events"][self.asset].extra = {
+                "rows": report.rows_out,
+                "snapshot_id": report.snapshot_id,
+                "table": report.table,
+                "uri": report.location,
+            }
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.batches or report.found else "No rows have come since the last run."
 
 
 class ResolveCompactionOperator(ResolveOperator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
+from hipslake.specs.stream_spec import StreamSpec
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
 from hipslake_airflow.params.catalog import LONGEST_KEY, chosen_rows, most_field
@@ -12,6 +13,8 @@ from hipslake_airflow.params.fields import moment_field, switch_field, wait_fiel
 
 def sink_params(spec: TableSpec) -> dict[str, Param]:
     """Return the params of a run that sinks rows into a table."""
+    if spec.stream is not None:
+        return _stream_params(spec.stream)
     told = (
         "Write the table anew with what the catalog has. Other rows go, whoever wrote them."
         if spec.follows_changes
@@ -43,6 +46,25 @@ def sink_params(spec: TableSpec) -> dict[str, Param]:
             "The interval may be empty", "If no file comes, the rows that the table has of the interval go."
         )
     return {**params, **window_fields()}
+
+
+def _stream_params(stream: StreamSpec) -> dict[str, Param]:
+    """Return the params of a run that drains a stream."""
+    told = (
+        "Go on also from a checkpoint that is not the one that the table was fed from; it reads all files "
+        "anew. Nothing that this checkpoint has handed over comes twice."
+    )
+    return {
+        "force": switch_field("Force", told),
+        "wait_minutes": Param(
+            stream.wait_minutes,
+            type="number",
+            minimum=0,
+            maximum=525_600,
+            title="Wait for files (minutes)",
+            description="How long to wait, where no file has come since the last run.",
+        ),
+    }
 
 
 def table_delete_params(spec: TableSpec) -> dict[str, Param]:

@@ -1,14 +1,16 @@
 """Rows go into Iceberg tables. Every spec in include/specs/tables/ that says no other type gives one DAG.
 
-A table that is fed from a catalog follows its asset, unless the spec has a schedule of its own.
+A table that is fed from a catalog follows its asset, unless the spec has a schedule of its own. One that is
+fed by a stream waits for files all the time, unless it has one.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, CronTriggerTimetable
 from hipslake.specs.spec_folder import SpecFolder
+from hipslake.specs.stream_spec import StreamSpec
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
 from hipslake_airflow.assets import catalog_asset
@@ -18,7 +20,10 @@ from hipslake_airflow.night_timetable import NightTimetable
 from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.table import (
     AuditBranchOperator,
+    COMPACTION,
+    CompactTableOperator,
     ConfirmSinkOperator,
+    DrainStreamOperator,
     FreezeSinkFilesOperator,
     IcebergSinkOperator,
     ResolveSinkOperator,
@@ -28,13 +33,20 @@ from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.sensors.source_files import SinkFilesSensor
+from hipslake_airflow.sensors.stream_files import StreamFilesSensor
 
 NAME = "iceberg_sink"
 PARALLEL_INTERVALS = 4
+ALWAYS = "@continuous"
+"""A run begins when the one before it has ended, and waits for files."""
+MOST_FAILURES = 3
+"""In succession, of runs without a schedule: then Airflow pauses the DAG."""
 
 
 def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that feeds one table."""
+    if spec.stream is not None:
+        return _drained(spec, spec.stream, path)
     with pipeline_dag(
         dag_id=dag_id_of(NAME, path),
         description=spec.description or None,
@@ -61,6 +73,28 @@ def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
             sink >> AuditBranchOperator(
                 task_id="audit", run_uri=run_uri, table=spec.name, trigger_rule="none_failed"
             )
+    return dag
+
+
+def _drained(spec: TableSpec, stream: StreamSpec, path: Path) -> DAG:
+    """Return the DAG that drains a stream into a table."""
+    with pipeline_dag(
+        dag_id=dag_id_of(NAME, path),
+        description=spec.description or None,
+        doc_md=document(NAME, spec=spec, path=path),
+        schedule=schedule_of(spec.schedule, (), timetable=CronTriggerTimetable) if spec.schedule else ALWAYS,
+        max_active_runs=1,
+        # What cannot pass would be tried again at once, for ever.
+        max_consecutive_failed_dag_runs=0 if spec.schedule else MOST_FAILURES,
+        params=sink_params(spec),
+        tags=["hipslake", "table", "sink", "stream"],
+    ) as dag:
+        watch = StreamFilesSensor(task_id="watch", spec_file=str(path))
+        resolve = ResolveSinkOperator(task_id="resolve", spec_file=str(path))
+        drain = DrainStreamOperator(task_id="drain", run_uri=pushed_run_uri(), table=spec.name)
+        watch >> resolve >> drain
+        if stream.compact:
+            drain >> CompactTableOperator(task_id="compact_table", part=COMPACTION)
     return dag
 
 

@@ -98,7 +98,7 @@ def find_replaced(tried: SinkTry, counted: Counted) -> Replaced:
         return _by_key(tried, counted)
     if tried.order.spec.mode is TableMode.OVERWRITE_INTERVAL:
         return _in_interval(tried, Interval.of(tried.order))
-    if tried.before is None or not tried.before.rows:
+    if tried.before is None or not tried.before.rows or tried.order.batch is not None:
         return Replaced()
     return _sunk_before(tried, tried.before)
 

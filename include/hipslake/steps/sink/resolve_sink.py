@@ -36,6 +36,7 @@ from hipslake.steps.sink.request import (
 )
 from hipslake.steps.sink.sink_columns import check_rows
 from hipslake.steps.sink.source_rows import content_of, content_of_increment, schema_of_catalog
+from hipslake.steps.stream.arrived_files import arriving_files
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
 from hipslake.tables.marks import same_digest
@@ -71,6 +72,8 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
     phases = Phases()
     with phases("spec"):
         spec = load_spec(request.spec_file, TableSpec)
+    if spec.stream is not None:
+        arriving_files(spec, request.warehouse)  # tells where Spark finds none
     check_free_space(Storage.at(request.warehouse))
     frozen = FrozenSink(
         **{name: value for name, value in request if name != "discard_branch"},

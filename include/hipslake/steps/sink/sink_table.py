@@ -27,6 +27,7 @@ from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_re
 from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
 from hipslake.steps.sink.source_records import SourceRecords, check_operations
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
+from hipslake.steps.sink.stream_batches import check_batches_known, has_batch
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
@@ -48,7 +49,8 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
     """Sink the rows of an order into its table.
 
     Sunk again, the same rows of the same interval leave the table as it is, whatever was done to it since;
-    other rows of that interval take the place of the first ones.
+    other rows of that interval take the place of the first ones. Of a stream, the newest batch leaves it as
+    it is, a later one adds its rows, and an earlier one is refused.
 
     Parameters
     ----------
@@ -180,7 +182,7 @@ class _Sink:
         self._check_columns(opened)
         state = self._shaped(opened)  # others may have changed its columns
         before = state.marks.of(order.key)
-        if before is not None and same_digest(before.fingerprint, order.fingerprint) and not order.force:
+        if before is not None and self._stands(before):
             log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
             return SinkOutcome(
                 table=order.spec.table,
@@ -211,6 +213,13 @@ class _Sink:
                 writer,
             )
             return self._written(tried)
+
+    def _stands(self, before: SinkMark) -> bool:
+        """Whether the table has the rows of the order, by the mark of its key."""
+        order = self._order
+        if order.batch is not None:
+            return has_batch(before, order.batch, order.spec.table, force=order.force)
+        return same_digest(before.fingerprint, order.fingerprint) and not order.force
 
     def _new_rows(self, opened: _Opened, before: SinkMark | None, held: ExitStack) -> NewRows:
         """The rows of a try: those of the order, or what changed since they were sunk last."""
@@ -332,6 +341,7 @@ class _Sink:
             end=order.end,
             whole=order.whole,
             source=order.rows if isinstance(order.rows, VersionRows) else None,
+            batch=order.batch,
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
@@ -342,6 +352,9 @@ class _Sink:
 
 def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:
     """Look that rows cannot come twice, or back, where it is not known any more which were sunk before."""
+    if order.batch is not None:
+        check_batches_known(order.batch, order.key, state.marks, order.spec.table, force=order.force)
+        return
     mode = order.spec.mode
     if mode is TableMode.OVERWRITE_INTERVAL or (mode is TableMode.UPSERT and order.force):
         return

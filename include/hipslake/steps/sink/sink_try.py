@@ -171,7 +171,7 @@ class SinkTry:
     table : TableState
         As it is when the try begins.
     before : SinkMark or None
-        What was sunk under the key of the order.
+        What was sunk under the key of the order; of a stream, its batch before this one, whose rows stay.
     doubtful : bool
         Whether some sink of that key may stand of which no more is known.
     new : NewRows

@@ -27,7 +27,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import runs_of
 from hipslake.tables.marks import same_digest
-from hipslake.tables.sink_order import FileRows, VersionRows
+from hipslake.tables.sink_order import BatchRows, FileRows, VersionRows
 
 TASK_BYTES = 64 << 20
 _TASKS_PER_CORE = 5
@@ -48,17 +48,21 @@ class Rows(Protocol):
         """The rows of a part, always in the same order; at least some columns of them."""
 
 
-def rows_of(order: VersionRows | FileRows, engine: Engine, standing: pa.Schema | None = None) -> Rows:
+def rows_of(
+    order: VersionRows | FileRows | BatchRows, engine: Engine, standing: pa.Schema | None = None
+) -> Rows:
     """Open the rows of an order.
 
     Parameters
     ----------
-    order : VersionRows or FileRows
+    order : VersionRows, FileRows or BatchRows
     engine : Engine
         Finds the types of files that do not say theirs.
     standing : pyarrow.Schema, optional
         Of the table: the columns of the rows where there is no file that says them.
     """
+    if isinstance(order, BatchRows):
+        order = order.given
     if isinstance(order, FileRows) and not order.files and standing is not None:
         return NoRows(standing)
     if isinstance(order, VersionRows):
