@@ -219,7 +219,10 @@ def test_small_files_are_packed_after_the_drain(spark: SparkSession, tmp_path: P
     assert lands.ids() == list(range(120))
 
 
-def test_upserts_by_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_upserts_by_files_in_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draining, "IN_SPARK", 0)
     lands = Landing(tmp_path, SparkEngine(spark), mode="upsert", key=["id"], stream={"max_files": 1})
     lands.land("0.parquet", 0, age=2)
     lands.land("1.parquet", 1, age=1)
@@ -270,7 +273,11 @@ def _query(spark: SparkSession, root: Path, batch: Callable[[DataFrame, int], No
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_batches_of_a_query_are_sunk_once(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_batches_of_a_query_are_sunk_once(
+    spark: SparkSession, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if mode == "upsert":  # as large batches are, by the session of the batch
+        monkeypatch.setattr("hipslake.api.sinking._IN_SPARK", 0)
     place: dict[str, Any] = {
         "warehouse": tmp_path / "warehouse",
         "iceberg": {"uri": f"sqlite:///{tmp_path}/state/iceberg.db"},

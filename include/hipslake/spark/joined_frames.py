@@ -46,7 +46,7 @@ def by_stretches(spark: SparkSession, rows: Rows, pieces: StretchPlan, schema: S
         return spark.createDataFrame([], schema)
     most = int(pieces.rows.sum()) // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism) + 1
     tasks = assign_targets(pieces.rows, most)
-    arrow = to_arrow_schema(schema)
+    arrow = to_arrow_schema(schema, timezone="UTC")
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
