@@ -280,8 +280,8 @@ class TableSpec(NamedSpec):
             )
         if self.branch is not None:
             raise ValueError(
-                "branch: batches of a stream go to main at once; leave branch and audit out, or take the files "
-                "of intervals without 'stream'"
+                "branch: batches of a stream go to main at once; leave branch and audit out, or take the "
+                "files of intervals without 'stream'"
             )
         if self.schedule is None and self.stream.wait_minutes < 1:
             raise ValueError(

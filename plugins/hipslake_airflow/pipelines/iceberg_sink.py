@@ -19,8 +19,8 @@ from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.night_timetable import NightTimetable
 from hipslake_airflow.operators.run_folder import pushed_run_uri
 from hipslake_airflow.operators.table import (
-    AuditBranchOperator,
     COMPACTION,
+    AuditBranchOperator,
     CompactTableOperator,
     ConfirmSinkOperator,
     DrainStreamOperator,
