@@ -169,7 +169,7 @@ def retention_dag(
     return pipeline_dag(
         dag_id=f"{pipeline}__{name}",
         description=f"Take old {versions} of {name} away",
-        doc_md=document(pipeline, name=name, kept=kept, **facts),
+        doc_md=document(pipeline, name=name, kept=kept, versions=versions, **facts),
         schedule=CronTriggerTimetable(kept.schedule, timezone="UTC") if kept.schedule else None,
         max_active_runs=1,
         params=vacuum_params(kept, versions),

@@ -1,21 +1,21 @@
-"""The assets of the sinks that write into an Iceberg table: their events say that it has changed."""
+"""The assets of the sinks that write into a table: their events say that it has changed."""
 
 from __future__ import annotations
 
 from airflow.sdk import Asset
 from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.table_spec import IcebergSpec, TablePlace, TableSpec
 
 from hipslake_airflow.assets import table_asset
 
 
-def assets_of_table(iceberg: IcebergSpec, table: str, specs: SpecFolder) -> list[Asset]:
+def assets_of_table(place: TablePlace, table: str, specs: SpecFolder) -> list[Asset]:
     """Return the assets of the sinks that write into a table; specs that cannot be read feed none.
 
     Parameters
     ----------
-    iceberg : IcebergSpec
-        The Iceberg catalog.
+    place : IcebergSpec or DeltaSpec
+        Where the table stands.
     table : str
         `namespace.table`.
     specs : SpecFolder
@@ -24,5 +24,10 @@ def assets_of_table(iceberg: IcebergSpec, table: str, specs: SpecFolder) -> list
     return [
         table_asset(sink.name)
         for sink in specs.loaded(TableSpec)
-        if (sink.iceberg.name, sink.table) == (iceberg.name, table)
+        if (_named(sink.place), sink.table) == (_named(place), table)
     ]
+
+
+def _named(place: TablePlace) -> tuple[str, str | None]:
+    """What tells the places of tables apart: the name of a catalog, or a location."""
+    return ("iceberg", place.name) if isinstance(place, IcebergSpec) else ("delta", place.location)

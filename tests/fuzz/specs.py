@@ -109,6 +109,14 @@ table: survey.alerts
 stream: {trigger: available_now, source: files, max_files: 100, wait_minutes: 15, compact: true}
 schedule: manual
 """
+_DELTA_TABLE = """\
+name: s
+source: {catalog: gaia_dr3, rows: increment}
+format: delta
+delta: {location: "s3://b/delta"}
+table: survey.sources
+partition: [night, "healpix[5]"]
+"""
 JOIN = """\
 name: s
 type: crossmatch
@@ -335,6 +343,7 @@ TARGETS = (
     _target("table spec", _TABLE, partial(load_spec, model=TableSpec), share=3),
     _target("table spec of a stream", _STREAM, partial(load_spec, model=TableSpec), share=3),
     _target("table spec of change data", _CHANGES, partial(load_spec, model=TableSpec), share=3),
+    _target("spec of a Delta table", _DELTA_TABLE, partial(load_spec, model=TableSpec)),
     _target("crossmatch spec", JOIN, partial(load_spec, model=CrossmatchSpec), share=2),
     _target("catalog spec of mode upsert", _UPSERT, partial(load_spec, model=CatalogSpec)),
     _target("crossmatch spec of several catalogs", STAR, partial(load_spec, model=CrossmatchSpec)),

@@ -22,7 +22,7 @@ from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import NAME_PATTERN, validated
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.specs.table_spec import IcebergSpec, TableMode, TableSpec, WriteMode
+from hipslake.specs.table_spec import DeltaSpec, IcebergSpec, SunkFormat, TableMode, TableSpec, WriteMode
 from hipslake.steps.run import now_utc
 from hipslake.steps.sink.sink_table import sink as sink_order
 from hipslake.steps.sink.stream_batches import has_batch
@@ -55,10 +55,11 @@ def sink(
     properties: Mapping[str, str] | None = None,
     warehouse: str | os.PathLike[str] | None = None,
     iceberg: IcebergSpec | Mapping[str, Any] | None = None,
+    delta: DeltaSpec | Mapping[str, Any] | None = None,
     checkpoint: str | None = None,
     force: bool = False,
 ) -> SinkOutcome:
-    """Sink a batch of a stream into an Iceberg table, exactly once.
+    """Sink a batch of a stream into an Iceberg or Delta table, exactly once.
 
     It is for `foreachBatch` of Spark's Structured Streaming, which hands on a batch again, with its number,
     if the query died before its checkpoint said that the batch is done. The commit sets a mark in the table
@@ -86,6 +87,8 @@ def sink(
         Where a new table lies, and rows wait; `HIPSLAKE_WAREHOUSE` if not given.
     iceberg : IcebergSpec or mapping, optional
         The Iceberg catalog, as in a table's spec.
+    delta : DeltaSpec or mapping, optional
+        Where Delta tables lie, as in a table's spec: then it is one of those.
     checkpoint : str, optional
         What tells the checkpoint of the query from others; in `foreachBatch` by default the id that it has in
         Spark. A query of the same name that begins anew from another one is refused.
@@ -125,7 +128,9 @@ def sink(
         "key": by,
         "partition": partition,
         "sort": sort,
+        "format": SunkFormat.ICEBERG if delta is None else SunkFormat.DELTA,
         "iceberg": iceberg or {},
+        "delta": delta or {},
         "order_by": order_by,
         "operation": operation,
         "write": write,
@@ -179,7 +184,7 @@ def _name_of(query: str) -> str:
 
 def _found(spec: TableSpec, warehouse: str, batch: StreamBatch, *, force: bool) -> SinkOutcome | None:
     """What is told of a batch that the table has; None if it has not."""
-    with closing(open_table(spec.iceberg, warehouse, spec.table)) as opened:
+    with closing(open_table(spec.place, warehouse, spec.table)) as opened:
         now = opened.now()
         newest = None if now is None else now.marks.of(stream_key(spec.name))
         if now is None or newest is None or not has_batch(newest, batch, spec.table, force=force):

@@ -1,4 +1,4 @@
-"""`Table`: a table that is no catalog of the sky, opened for reading: of Iceberg, or a folder of Parquet."""
+"""`Table`: a table that is no catalog of the sky, opened for reading: Iceberg, Delta, or a Parquet folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hipslake.api.html import details_html, facts_html, table_html
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SchemaMismatchError, SpecError, VersionNotFoundError
 from hipslake.specs.environment import expand
-from hipslake.specs.table_spec import IcebergSpec, WriteMode
+from hipslake.specs.table_spec import DeltaSpec, IcebergSpec, TablePlace, WriteMode
 from hipslake.steps.delete.request import MAX_FRACTION
 from hipslake.steps.table_delete.request import DELETED, TableDeletion
 from hipslake.steps.table_delete.table_deleting import delete_table_rows
 from hipslake.steps.table_delete.table_rows_choice import TableRowsChoice
 from hipslake.storage.folder import Storage
-from hipslake.tables.opening import open_table
+from hipslake.tables.opening import is_delta_folder, open_delta, open_table
 from hipslake.tables.protocol import NamedTable, ReadableTable, TableTotals, TableVersion
 
 _MOST_VERSIONS = 20  # listed in a notebook
@@ -45,22 +45,25 @@ class Table:
         *,
         warehouse: str | Path | None = None,
         iceberg: IcebergSpec | dict[str, Any] | None = None,
+        delta: DeltaSpec | dict[str, Any] | None = None,
     ) -> Table:
         """Open a table.
 
         Parameters
         ----------
         table : str or Path
-            Namespace and name in an Iceberg catalog (`survey.observations`), or the path or URI of a folder
-            of Parquet files, which has a slash in it.
+            Namespace and name in an Iceberg catalog (`survey.observations`), or the path or URI of a Delta
+            table or a folder of Parquet files, which has a slash in it.
         version : int or str, optional
-            Of an Iceberg table, the id of a snapshot, or the name of a tag or a branch. The newest if not
-            given.
+            Of an Iceberg table, the id of a snapshot, or the name of a tag or a branch; of a Delta table, its
+            version. The newest if not given.
         warehouse : str or Path, optional
             Where new tables of the Iceberg catalog lie; `HIPSLAKE_WAREHOUSE` if not given.
         iceberg : IcebergSpec or dict, optional
             The Iceberg catalog, as under `iceberg` in a spec; the one of SQLite in `HIPSLAKE_STATE` if not
             given.
+        delta : DeltaSpec or dict, optional
+            Where Delta tables lie, as under `delta` in a spec: then `table` is the namespace and name of one.
 
         Raises
         ------
@@ -74,6 +77,8 @@ class Table:
             The catalog or the store cannot be reached.
         """
         if isinstance(table, Path) or "/" in table:
+            if is_delta_folder(str(table)):
+                return cls._of(partial(open_delta, str(table)), str(table), version)
             if version is not None:
                 raise VersionNotFoundError(
                     f"{table}: a folder of Parquet files has no versions: leave it out"
@@ -85,11 +90,18 @@ class Table:
             raise SpecError(
                 f"{table!r} is neither namespace.table of an Iceberg catalog nor a folder, which has a slash"
             )
-        spec = iceberg if isinstance(iceberg, IcebergSpec) else IcebergSpec.model_validate(iceberg or {})
+        spec: TablePlace
+        if delta is not None:
+            spec = delta if isinstance(delta, DeltaSpec) else DeltaSpec.model_validate(delta)
+        else:
+            spec = iceberg if isinstance(iceberg, IcebergSpec) else IcebergSpec.model_validate(iceberg or {})
         place = expand("${HIPSLAKE_WAREHOUSE}") if warehouse is None else str(warehouse)
-        opened = partial(open_table, spec, place, table)
+        return cls._of(partial(open_table, spec, place, table), table, version)
+
+    @classmethod
+    def _of(cls, opened: Callable[[], NamedTable], name: str, version: int | str | None) -> Table:
         state = opened().existing()
-        return cls(table, state if version is None else state.at(version), opened)
+        return cls(name, state if version is None else state.at(version), opened)
 
     @property
     def uri(self) -> str:
@@ -98,7 +110,7 @@ class Table:
 
     @property
     def version(self) -> int | None:
-        """The id of the snapshot; None of a folder, and of a table that nothing was committed to."""
+        """The id of the snapshot, or the version; None of a folder, and of a table without a commit."""
         return self._rows.version
 
     @property

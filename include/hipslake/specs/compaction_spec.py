@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from hipslake.specs.base import ColumnNames, Frozen, NamedSpec
 from hipslake.specs.partition_fields import SortField
 from hipslake.specs.schedule import Following
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_spec import DeltaSpec, IcebergSpec, SunkFormat, TablePlace, check_place
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 
 COMPACTION = "compaction"
@@ -36,8 +36,12 @@ class FolderSpec(Frozen):
 class CompactionSpec(NamedSpec):
     """One compaction, of an Iceberg table or of a folder of Parquet files."""
 
+    counted_if_said = frozenset({"format", "delta"})
+
     type: Literal["compaction"]
+    format: SunkFormat = SunkFormat.ICEBERG
     iceberg: IcebergSpec = IcebergSpec()
+    delta: DeltaSpec = DeltaSpec()
     table: str | None = Field(default=None, min_length=1)  # namespace.table
     folder: FolderSpec | None = None
     mode: CompactionMode = CompactionMode.BINPACK
@@ -64,6 +68,7 @@ class CompactionSpec(NamedSpec):
     def _fits(self) -> Self:
         if (self.table is None) is (self.folder is None):
             raise ValueError("give either 'table' (of an Iceberg catalog) or 'folder' (of Parquet files)")
+        check_place(self.format, self.iceberg, self.delta)
         if self.mode in (CompactionMode.BINPACK, CompactionMode.SORT) and self.columns:
             what = "sorts by 'sort'" if self.mode is CompactionMode.SORT else "clusters by none"
             raise ValueError(f"columns: mode {self.mode} {what}; leave them out, or write 'mode: hilbert'")
@@ -73,6 +78,11 @@ class CompactionSpec(NamedSpec):
             raise ValueError(f"sort: is for mode sort, and this is {self.mode}; leave it out")
         if self.mode is CompactionMode.SORT and not self.sort and self.folder is not None:
             raise ValueError("sort: a folder has no sort order of its own; name what to sort by")
+        if self.format is SunkFormat.DELTA and self.table is not None:
+            if self.mode is CompactionMode.SORT and not self.sort:
+                raise ValueError("sort: a Delta table has no sort order of its own; name what to sort by")
+            if self.manifests:
+                raise ValueError("manifests: a Delta table has none; leave it out")
         if self.folder is not None and self.manifests:
             raise ValueError("manifests: a folder has none; leave it out")
         if self.folder is not None and self.max_commits > 1:
@@ -91,3 +101,8 @@ class CompactionSpec(NamedSpec):
     def is_curve(self) -> bool:
         """Whether rows are put in order along a curve."""
         return self.mode in (CompactionMode.ZORDER, CompactionMode.HILBERT)
+
+    @property
+    def place(self) -> TablePlace:
+        """Where the table stands."""
+        return self.delta if self.format is SunkFormat.DELTA else self.iceberg

@@ -19,7 +19,7 @@ from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.plain_yaml import Document
-from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_spec import IcebergSpec, TableSpec
 from hipslake.specs.yaml_model import load_yaml, text_of
 
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
@@ -246,10 +246,10 @@ class SpecFolder:
 
     def _check_table_place(self, path: Path, spec: TableSpec) -> None:
         """Refuse a sink whose table would lie in the folder of a table of another SQL catalog."""
-        if path.parent.name != TABLES or spec.iceberg.type != "sql":
+        if path.parent.name != TABLES or _is_no_sql_table(spec):
             return
         for other_path, other in self._sinks.get(spec.table, ()):
-            if other_path == path or other.iceberg.type != "sql":
+            if other_path == path or _is_no_sql_table(other):
                 continue
             if other.iceberg.warehouse == spec.iceberg.warehouse and _catalog(other) != _catalog(spec):
                 raise SpecError(
@@ -296,6 +296,10 @@ def load_spec(path: Path | str, model: type[Named]) -> Named:
 def _materialised(spec: CubeSpec) -> str | None:
     """The catalog that the joined rows of a cube become."""
     return spec.materialise.name if spec.materialise is not None else None
+
+
+def _is_no_sql_table(spec: TableSpec) -> bool:
+    return not isinstance(spec.place, IcebergSpec) or spec.place.type != "sql"
 
 
 def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:

@@ -20,7 +20,7 @@ from pydantic import (
 from hipslake.errors import SpecError
 from hipslake.specs.audit_spec import AuditSpec, check_refs
 from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
-from hipslake.specs.partition_fields import PartitionField, SortField
+from hipslake.specs.partition_fields import PartitionField, SortField, TransformName
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
@@ -191,14 +191,67 @@ class IcebergSpec(Frozen):
         return self
 
 
+class SunkFormat(StrEnum):
+    """Which format a table is of."""
+
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+
+
+class DeltaSpec(Frozen):
+    """Where tables of Delta Lake lie: each in a folder `<location>/<namespace>/<table>`.
+
+    They need no catalog: the log in a table's folder is all that there is. Object stores take their keys from
+    the environment, as all of hipslake does.
+    """
+
+    location: str | None = Field(default=None, min_length=1)  # None: `<warehouse>/delta`
+
+    @field_validator("location")
+    @classmethod
+    def _holds_no_secret(cls, given: str | None) -> str | None:
+        if secret_in(given or "") is not None:
+            raise ValueError(f"holds {secret_in(given or '')}; put it into the environment")
+        return given
+
+
+def check_place(form: SunkFormat, iceberg: IcebergSpec, delta: DeltaSpec) -> None:
+    """Raise `ValueError` where a spec says where a table of the other format stands."""
+    if form is SunkFormat.DELTA and iceberg != IcebergSpec():
+        raise ValueError("iceberg: a table of format delta stands in no Iceberg catalog; leave it out")
+    if form is SunkFormat.ICEBERG and delta != DeltaSpec():
+        raise ValueError(
+            "delta: says where tables of format delta lie; write 'format: delta', or leave it out"
+        )
+
+
+TablePlace = IcebergSpec | DeltaSpec
+"""Where a table stands: in a catalog, or in a folder."""
+
+
+class PlacedTable(Frozen):
+    """What says of which format a table is, and where it stands."""
+
+    format: SunkFormat = SunkFormat.ICEBERG
+    iceberg: IcebergSpec = IcebergSpec()
+    delta: DeltaSpec = DeltaSpec()
+
+    @property
+    def place(self) -> TablePlace:
+        """Where the table stands."""
+        return self.delta if self.format is SunkFormat.DELTA else self.iceberg
+
+
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
     of_no_outcome = frozenset({"schedule", "vacuum", "write", "branch", "audit", "tag", "stream"})
-    counted_if_said = frozenset({"order_by", "operation", "missing_deletes"})
+    counted_if_said = frozenset({"order_by", "operation", "missing_deletes", "format", "delta"})
 
     source: RowsSpec
+    format: SunkFormat = SunkFormat.ICEBERG
     iceberg: IcebergSpec = IcebergSpec()
+    delta: DeltaSpec = DeltaSpec()
     table: str  # namespace.table
     partition: tuple[PartitionField, ...] = ()
     sort: tuple[SortField, ...] = ()
@@ -321,7 +374,10 @@ class TableSpec(NamedSpec):
 
     @model_validator(mode="after")
     def _fields_fit(self) -> TableSpec:
-        if self.properties.get("format-version", "2") not in ("1", "2"):
+        if self.format is SunkFormat.ICEBERG and self.properties.get("format-version", "2") not in (
+            "1",
+            "2",
+        ):
             raise ValueError(
                 "properties: tables of format-version 1 and 2 can be written; leave it out for 2"
             )
@@ -343,6 +399,32 @@ class TableSpec(NamedSpec):
     def _refs_fit(self) -> TableSpec:
         check_refs(branch=self.branch, audit=self.audit, tag=self.tag, has_interval=self.needs_interval)
         return self
+
+    @model_validator(mode="after")
+    def _format_fits(self) -> TableSpec:
+        check_place(self.format, self.iceberg, self.delta)
+        if self.format is not SunkFormat.DELTA:
+            return self
+        if self.write is WriteMode.MERGE_ON_READ:
+            raise ValueError(
+                "write: merge-on-read of a Delta table would be deletion vectors, which are not written; "
+                "write copy-on-write, or leave it out"
+            )
+        for name, given in (("branch", self.branch), ("tag", self.tag)):
+            if given is not None:
+                raise ValueError(f"{name}: a Delta table has no branches and no tags; leave it out")
+        for field in self.partition:
+            if field.transform not in (TransformName.IDENTITY, TransformName.HEALPIX):
+                raise ValueError(
+                    f"partition: {field}: a Delta table is partitioned by columns, not by transforms of "
+                    "them; name a column, or healpix[n]"
+                )
+        return self
+
+    @property
+    def place(self) -> TablePlace:
+        """Where the table stands."""
+        return self.delta if self.format is SunkFormat.DELTA else self.iceberg
 
     @property
     def needs_interval(self) -> bool:

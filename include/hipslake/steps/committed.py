@@ -11,7 +11,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.cube.store.cube_commit import read_version
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_spec import TablePlace
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
@@ -86,7 +86,7 @@ def cube_version(uri: str, version: int) -> CommittedVersion:
     )
 
 
-def table_version(spec: IcebergSpec, warehouse: str, name: str) -> CommittedVersion | None:
+def table_version(spec: TablePlace, warehouse: str, name: str) -> CommittedVersion | None:
     """Return what the newest snapshot of a table holds, by its summary; None if there is none."""
     from hipslake.tables.opening import open_table
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
-from hipslake.joins.nested_forms import are_two_forms, in_other_form
+from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_spec import TableMode, TableSpec
 from hipslake.tables.sink_order import SinkOrder
@@ -33,6 +33,9 @@ _KEPT = (
     *(pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
     *(pa.string(), pa.binary(), pa.date32(), pa.uuid()),
 )
+
+WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
+"""Types of a source, and those of a table that hold all of their values."""
 
 
 def stored_type(column: str, kind: pa.DataType) -> pa.DataType:
@@ -67,6 +70,16 @@ def stored_type(column: str, kind: pa.DataType) -> pa.DataType:
         f"column {column!r} is of type {kind}, which Iceberg tables do not have; leave it out (columns: "
         "...), or store it as a number or a string"
     )
+
+
+def holds_type(table: pa.DataType, source: pa.DataType) -> bool:
+    """Whether a column of a table holds all values of one of a source, as it keeps them."""
+    if pa.types.is_decimal(table) and pa.types.is_decimal(source):
+        return table.scale == source.scale and table.precision >= source.precision
+    if pa.types.is_nested(table) or pa.types.is_nested(source):
+        same = other_form(source) if are_two_forms(table, source) else source
+        return stored_type("", table) == stored_type("", same)  # whatever their ids and widths of offsets
+    return table == source or (source, table) in WIDER
 
 
 def stored_schema(

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from hipslake.clustering.planning import ClusterMark
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_spec import DeltaSpec, TablePlace
 from hipslake.tables.compaction_protocol import CompactedTable
+from hipslake.tables.delta.delta_log import DeltaLog
+from hipslake.tables.delta.delta_table import DeltaTable
 from hipslake.tables.iceberg.iceberg_table import IcebergTable
 from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
 from hipslake.tables.protocol import NamedTable
 from hipslake.tables.sink_order import SinkOrder
 
 
-def open_table(spec: IcebergSpec, warehouse: str, name: str, branch: str | None = None) -> NamedTable:
+def open_table(spec: TablePlace, warehouse: str, name: str, branch: str | None = None) -> NamedTable:
     """Open a table, which need not be there yet.
 
     Parameters
     ----------
-    spec : IcebergSpec
-        Of its catalog.
+    spec : IcebergSpec or DeltaSpec
+        Of its catalog; or of the folder in which tables of Delta Lake lie.
     warehouse : str
     name : str
         Namespace and table.
@@ -31,12 +33,26 @@ def open_table(spec: IcebergSpec, warehouse: str, name: str, branch: str | None 
     SpecError
         Its address makes no sense.
     """
+    if isinstance(spec, DeltaSpec):
+        assert branch is None, "specs of Delta tables have none"
+        return DeltaTable(spec, warehouse, name)
     return IcebergTable(spec, warehouse, name, branch)
 
 
 def table_of(order: SinkOrder) -> NamedTable:
     """Open the table of an order, on the branch that it goes to; as `open_table`."""
-    return open_table(order.spec.iceberg, order.warehouse, order.spec.table, order.spec.branch)
+    return open_table(order.spec.place, order.warehouse, order.spec.table, order.spec.branch)
+
+
+def is_delta_folder(uri: str) -> bool:
+    """Whether a folder is a table of Delta Lake."""
+    return DeltaLog(uri).newest() is not None
+
+
+def open_delta(uri: str) -> NamedTable:
+    """Open the Delta table in a folder."""
+    root, _, name = uri.rstrip("/").rpartition("/")
+    return DeltaTable(DeltaSpec(location=root or "/"), "", name)
 
 
 def open_folder(uri: str, output: str, run: str, by: ClusterMark | None = None) -> CompactedTable:

@@ -138,6 +138,9 @@ class Marks(Protocol):
     def was_sunk_earlier(self, key: str, start: datetime | None) -> bool:
         """Whether there was a sink of a key, of an interval, that is too old to be kept by itself."""
 
+    def forgotten_by(self, key: str) -> str:
+        """How users make a table forget a sink whose rows they have deleted by hand; "" if they cannot."""
+
 
 class RowWriter(Protocol):
     """Writes data files of a write. It travels to tasks, so it is small."""
@@ -249,8 +252,8 @@ class TableState(ReadableTable, Protocol):
         """How it is partitioned now; `SpecError` if values of a field cannot be computed."""
 
     @property
-    def takes_deletes(self) -> bool:
-        """Whether the format of the table has files that take rows out of data files."""
+    def why_no_deletes(self) -> str:
+        """What of the table forbids files that take rows out of data files; "" if it takes such."""
 
     def write_mode(self, operation: RowOperation) -> WriteMode | None:
         """How an operation changes rows by the properties of the table; None: they do not say it."""
@@ -302,7 +305,7 @@ class TableWrite(WriteUnderWay, Protocol):
         """What writes its data files."""
 
     def deleter(self) -> PositionWriter:
-        """What writes its files of deletes; only of a table that `takes_deletes`."""
+        """What writes its files of deletes; `SpecError` if the table takes none."""
 
     def commit(
         self,

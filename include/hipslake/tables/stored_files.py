@@ -37,15 +37,16 @@ class StoredFile:
     Attributes
     ----------
     path : str
-    constants : tuple of (int, Any)
+    constants : tuple of (int or str, Any)
         Field ids of columns that it may lack, since all its rows have one value there, and that value, as
-        records of Iceberg hold it. Files that were imported from partitioned folders are such.
+        records of Iceberg hold it. Files that were imported from partitioned folders are such. Where the
+        table's columns have no ids, their names: then the value counts whatever the file has.
     deletes : tuple of DeleteFile
         Files that take rows out of it.
     """
 
     path: str
-    constants: tuple[tuple[int, Any], ...] = ()
+    constants: tuple[tuple[int | str, Any], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()
 
 
@@ -175,13 +176,14 @@ def _stored_rows(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """All rows of a data file; `by_group`: each batch is of one row group, and has its first position."""
     path = stored_file.path
-    constants = {str(number).encode(): value for number, value in stored_file.constants}
-    given = [constants.get(field_id(field) or b"") for field in wanted]
+    constants = dict(stored_file.constants)
+    given = [constants.get(_known_by(field)) for field in wanted]
     unit = unit_for(schema, schema.names)  # of INT96 times
     gone = StorageError(f"{path}: the table names this file, but it does not exist; try again")
     with opened_parquet(path, gone=gone, coerce_int96_timestamp_unit=unit) as (opened, file):
         stored = file.schema_arrow
         names = names_in_file(stored, schema, wanted)
+        names = [None if field.name in constants else name for name, field in zip(names, wanted, strict=True)]
         read = [name for name in names if name is not None]
         check_once(stored, read, path)
         groups = chosen(file.num_row_groups)
@@ -220,6 +222,12 @@ def _batch(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBat
 def field_id(field: pa.Field) -> bytes | None:
     """The number of a column, as its file or its table has it."""
     return (field.metadata or {}).get(_FIELD_ID)
+
+
+def _known_by(field: pa.Field) -> int | str:
+    """The id of a column, or its name where it has none."""
+    number = field_id(field)
+    return field.name if number is None else int(number)
 
 
 def _aliases(schema: pa.Schema) -> dict[bytes, list[str]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -36,6 +36,37 @@ INTENTS = f"{VERSIONS}/intents"
 Outcome = Literal["committed", "conflict"]
 
 _NAME = re.compile(rf"{INTENTS}/([0-9A-Za-z-]+)\.(\d{{8,10}})\.[0-9a-f]{{8}}\.json")
+
+
+class CommitFiles(NamedTuple):
+    """The files whose creation is a commit, each of one number.
+
+    Attributes
+    ----------
+    storage : Storage
+        At their root.
+    path : callable
+        Takes a number to the path of its file.
+    write_of : callable
+        Takes the bytes of a file, and what to call it, to the id of the write that made it.
+    is_taken : callable
+        Whether a number can be committed no more: it, or a later one, is.
+    """
+
+    storage: Storage
+    path: Callable[[int], str]
+    write_of: Callable[[bytes, str], str | None]
+    is_taken: Callable[[int], bool]
+
+    @classmethod
+    def of_catalog(cls, storage: Storage) -> CommitFiles:
+        """The versions of a catalog, whose intents lie below the same root."""
+        return cls(
+            storage,
+            version_path,
+            lambda data, where: head(data, where).get("write_id"),
+            lambda number: storage.is_file(version_path(number)),
+        )
 
 
 class _Intent(NamedTuple):
@@ -66,12 +97,13 @@ def announce(storage: Storage, write_id: str, number: int) -> str:
     return path
 
 
-def may_commit(storage: Storage) -> set[str]:
+def may_commit(storage: Storage, files: CommitFiles | None = None) -> set[str]:
     """The ids of the writes that have an open intent: a commit of theirs may be on its way."""
-    return {intent.write_id for intent in _intents(storage) if not _is_settled(storage, intent)}
+    is_taken = (files or CommitFiles.of_catalog(storage)).is_taken
+    return {intent.write_id for intent in _intents(storage) if not is_taken(intent.number)}
 
 
-def fence(storage: Storage, writes: Collection[str]) -> set[str]:
+def fence(storage: Storage, writes: Collection[str], files: CommitFiles | None = None) -> set[str]:
     """Mark writes, which forbids them to commit; return those that certainly cannot commit any more.
 
     Read the versions after this call: what a write committed before it is valid, and needs its files. Writes
@@ -83,17 +115,20 @@ def fence(storage: Storage, writes: Collection[str]) -> set[str]:
         At the root of the catalog.
     writes
         Write ids.
+    files
+        Of the commits; by default the versions of a catalog.
     """
     if not writes:
         return set()
     list(in_threads(storage, lambda write_id: mark(storage, write_id), sorted(writes)))
-    return set(writes) - may_commit(storage)
+    return set(writes) - may_commit(storage, files)
 
 
-def delete_settled(storage: Storage) -> None:
+def delete_settled(storage: Storage, files: CommitFiles | None = None) -> None:
     """Delete the intents that are not open any more, which killed writers have left."""
+    is_taken = (files or CommitFiles.of_catalog(storage)).is_taken
     for intent in _intents(storage):
-        if _is_settled(storage, intent):
+        if is_taken(intent.number):
             storage.delete(intent.path)
 
 
@@ -102,15 +137,15 @@ def _intents(storage: Storage) -> list[_Intent]:
     return [_Intent(match[1], int(match[2]), path) for match, path in found if match]
 
 
-def _is_settled(storage: Storage, intent: _Intent) -> bool:
-    return storage.is_file(version_path(intent.number))
-
-
-def create_version(storage: Storage, number: int, data: bytes, write_id: str) -> Outcome:
+def create_version(
+    storage: Storage, number: int, data: bytes, write_id: str, files: CommitFiles | None = None
+) -> Outcome:
     """Create a version's file, whole or not at all; parameters and errors as of `VersionLog.commit`.
 
-    `hipslake.versions.intents` tells how sweepers are kept from the files meanwhile.
+    `hipslake.versions.intents` tells how sweepers are kept from the files meanwhile. `files` are those of the
+    commits, by default the versions of the catalog at the storage, where intents and marks lie.
     """
+    files = files or CommitFiles.of_catalog(storage)
     intent = announce(storage, write_id, number)
     try:
         refuse_swept(storage, write_id)
@@ -118,33 +153,34 @@ def create_version(storage: Storage, number: int, data: bytes, write_id: str) ->
         _withdraw(storage, intent)
         raise
     try:
-        outcome = _created(storage, number, data, write_id)
+        outcome = _created(files, number, data, write_id)
     except (NoSpaceError, NotWritableError):
         # Of a store's client, an earlier try may still be under way, as after any other error.
-        if storage.is_local:
+        if files.storage.is_local:
             _withdraw(storage, intent)
         raise
     _withdraw(storage, intent)
     return outcome
 
 
-def _created(storage: Storage, number: int, data: bytes, write_id: str) -> Outcome:
+def _created(files: CommitFiles, number: int, data: bytes, write_id: str) -> Outcome:
+    storage, path = files.storage, files.path(number)
     failure: StorageError | None = None
     try:
-        if storage.create(version_path(number), data):
+        if storage.create(path, data):
             return "committed"
     except StorageError as error:
         failure = error
     # Either the name is taken, maybe by our own first try whose answer was lost; or the store failed.
     try:
-        standing = head(storage.read(version_path(number)), storage.uri(version_path(number)))
+        standing = files.write_of(storage.read(path), storage.uri(path))
     except FileNotFoundError:
         if failure is not None and (storage.is_local or not failure.retryable):
             raise failure from None
-        raise _unknown(storage, number, failure) from failure
+        raise _unknown(storage.uri(path), number, failure) from failure
     except StorageError as error:
-        raise _unknown(storage, number, failure or error) from error
-    return "committed" if standing.get("write_id") == write_id else "conflict"
+        raise _unknown(storage.uri(path), number, failure or error) from error
+    return "committed" if standing == write_id else "conflict"
 
 
 def _withdraw(storage: Storage, intent: str) -> None:
@@ -153,9 +189,9 @@ def _withdraw(storage: Storage, intent: str) -> None:
         storage.delete(intent)
 
 
-def _unknown(storage: Storage, number: int, failure: StorageError | None) -> CommitStateUnknownError:
+def _unknown(where: str, number: int, failure: StorageError | None) -> CommitStateUnknownError:
     return CommitStateUnknownError(
-        f"{storage.uri(version_path(number))}: the store does not say whether version {number} was "
+        f"{where}: the store does not say whether version {number} was "
         f"committed ({failure or 'the number is taken, but by nothing that can be read'}); run the step "
         "again, which looks before it commits"
     )

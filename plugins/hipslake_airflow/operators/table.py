@@ -287,7 +287,9 @@ class DeleteTableRowsOperator(SpecOperator):
         chosen = {name: params.get(name) or None for name in ("keys", "keys_file", "filters")}
         return {
             **chosen,
+            "format": spec.format,
             "iceberg": spec.iceberg,
+            "delta": spec.delta,
             "table": spec.table,
             "key": spec.key or tuple(params.get("key") or ()),
             "write": spec.write,
@@ -321,7 +323,9 @@ class VacuumTableOperator(SpecOperator, RetentionOperator):
         spec = _spec_with_connection(self.spec_file)
         days = context["params"].get("orphan_days")
         return super().request_fields(context) | {
+            "format": spec.format,
             "iceberg": spec.iceberg,
+            "delta": spec.delta,
             "table": spec.table,
             "orphan_days": None if days is None else float(days),
         }

@@ -26,7 +26,7 @@ NAME = "table_compact"
 
 def table_compact(spec: CompactionSpec, path: Path, specs: SpecFolder) -> DAG:
     """Return the DAG that compacts one table."""
-    sinks = [] if spec.table is None else assets_of_table(spec.iceberg, spec.table, specs)
+    sinks = [] if spec.table is None else assets_of_table(spec.place, spec.table, specs)
     with pipeline_dag(
         dag_id=dag_id_of(NAME, path),
         description=spec.description or f"Compact {spec.table or 'a folder'}",

@@ -1,4 +1,4 @@
-"""Old snapshots of a table go, with their files. Every spec of a sink gives one DAG."""
+"""Old snapshots or versions of a table go, with their files. Every spec of a sink gives one DAG."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_spec import SunkFormat, TableSpec
 
 from hipslake_airflow.operators.table import VacuumTableOperator
 from hipslake_airflow.pipeline import SpecPipeline
@@ -17,7 +17,8 @@ NAME = "table_vacuum"
 
 def table_vacuum(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that vacuums one table."""
-    with retention_dag(NAME, spec.name, spec.vacuum, table=spec.table, versions="snapshots") as dag:
+    versions = "versions" if spec.format is SunkFormat.DELTA else "snapshots"
+    with retention_dag(NAME, spec.name, spec.vacuum, table=spec.table, versions=versions) as dag:
         VacuumTableOperator(task_id="vacuum_table", spec_file=str(path))
     return dag
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from hipslake.errors import CatalogNotFoundError, HipslakeError
 from hipslake.specs.spec_folder import CUBES as CUBE_SPECS
 from hipslake.specs.spec_folder import TABLES
-from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_spec import DeltaSpec, TableSpec
 from hipslake.storage.folder import Storage
 from pydantic_core import to_json
 
@@ -110,7 +110,7 @@ def _table(specs: KnownSpecs, warehouse: str, name: str) -> dict[str, Any]:
             if product.problem is None:
                 with (
                     iceberg_connection(spec.iceberg),
-                    closing(open_table(spec.iceberg, warehouse, spec.table)) as opened,
+                    closing(open_table(spec.place, warehouse, spec.table)) as opened,
                 ):
                     state = opened.existing()
                     versions = state.versions()[::-1][:_MOST_VERSIONS]
@@ -132,11 +132,13 @@ def _table(specs: KnownSpecs, warehouse: str, name: str) -> dict[str, Any]:
 
 
 def _table_lines(spec: TableSpec) -> list[dict[str, Any]]:
-    if spec.iceberg.connection is not None:
+    place = spec.place
+    if isinstance(place, DeltaSpec):
+        given = ", delta={}" if place.location is None else f', delta={{"location": "{place.location}"}}'
+    elif place.connection is not None:
         return []
-    given = (
-        "" if spec.iceberg.type == "sql" and spec.iceberg.uri is None else ", iceberg={...}  # as in the spec"
-    )
+    else:
+        given = "" if place.type == "sql" and place.uri is None else ", iceberg={...}  # as in the spec"
     text = f'from hipslake.api.table import Table\n\nTable.open("{spec.table}"{given}).read()'
     return [Line(tool="hipslake", language="python", text=text).model_dump()]
 

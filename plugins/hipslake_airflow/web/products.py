@@ -54,17 +54,17 @@ def table_of(folder: SpecFolder, path: Path, warehouse: str, silent: dict[str, s
     try:
         spec = folder.load(path, TableSpec)
         title = spec.table
-        if (problem := silent.get(spec.iceberg.model_dump_json())) is not None:
+        if (problem := silent.get(spec.place.model_dump_json())) is not None:
             return Product(name=path.stem, title=title, problem=problem)
         with (
             iceberg_connection(spec.iceberg),
-            closing(open_table(spec.iceberg, warehouse, spec.table)) as opened,
+            closing(open_table(spec.place, warehouse, spec.table)) as opened,
         ):
             table = opened.now()
     except HipslakeError as error:
         problem = f"{type(error).__name__}: {error}"
         if isinstance(error, StoreTimeoutError):
-            silent[spec.iceberg.model_dump_json()] = problem
+            silent[spec.place.model_dump_json()] = problem
         return Product(name=path.stem, title=title, problem=problem)
     if table is None:
         return Product(

@@ -68,7 +68,7 @@ class AuditReport(Report):
         if self.snapshot_id is None:
             return None
         frozen = AuditRequest(run_uri=run_uri).frozen()
-        return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
+        return table_version(frozen.spec.place, frozen.warehouse, frozen.spec.table)
 
     def origins(self, run_uri: str) -> tuple[Origin, ...]:
         """Return the catalog or the files that the run took rows from."""

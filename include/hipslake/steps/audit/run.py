@@ -41,7 +41,7 @@ def run(request: AuditRequest) -> AuditReport:
     """
     spec, warehouse, phases = request.frozen().spec, request.frozen().warehouse, Phases()
     assert spec.branch is not None, "only runs of a branch have an audit"
-    with closing(open_table(spec.iceberg, warehouse, spec.table, spec.branch)) as table:
+    with closing(open_table(spec.place, warehouse, spec.table, spec.branch)) as table:
         left = table.branch()
         if left is None:
             return _published_before(request, spec, table)

@@ -129,4 +129,4 @@ class CompactTableReport(Report):
         frozen = RunFolder(run_uri).read(RunFolder.RUN, FrozenCompaction)
         if frozen.spec.table is None:
             return None
-        return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
+        return table_version(frozen.spec.place, frozen.warehouse, frozen.spec.table)

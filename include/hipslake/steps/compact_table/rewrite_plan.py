@@ -50,7 +50,7 @@ def open_compacted(request: CompactTableRequest) -> CompactedTable:
     if spec.folder is not None:
         return open_folder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri, by)
     assert spec.table is not None
-    return open_table(spec.iceberg, request.warehouse, spec.table).compaction(request.folder.storage, by)
+    return open_table(spec.place, request.warehouse, spec.table).compaction(request.folder.storage, by)
 
 
 def bytes_to_compact(request: CompactTableRequest) -> int:

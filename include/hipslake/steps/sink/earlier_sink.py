@@ -29,7 +29,7 @@ from hipslake.steps.row_routing import to_targets
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
 from hipslake.steps.sink.source_rows import rows_of, standing_version
-from hipslake.tables.marks import PREFIX, SinkMark
+from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
 from hipslake.tables.partition_values import PartitionValues, value_columns
 from hipslake.tables.protocol import Descent, LiveFile, RowWriter
@@ -90,11 +90,12 @@ def _brought(tried: SinkTry, before: SinkMark) -> NewRows:
             return replace(tried.new, rows=rows_of(source, tried.engine))
         except (CatalogNotFoundError, CatalogFormatError, InputError, VersionNotFoundError) as error:
             why = str(error)
+    forgotten = tried.table.marks.forgotten_by(before.key)
+    by_hand = f"; or delete them from the table by hand, and then {forgotten}" if forgotten else ""
     raise PlanError(
         f"{_of(tried, before)}, and its {before.rows} rows lie in files with others by now. The snapshots "
         f"that tell which they are have expired, and the rows cannot be read again ({why}). Use mode "
-        f"overwrite-interval or upsert; or delete them from the table by hand, and then its property "
-        f"{PREFIX}* with the key {before.key}"
+        f"overwrite-interval or upsert{by_hand}"
     )
 
 

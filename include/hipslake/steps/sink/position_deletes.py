@@ -40,17 +40,14 @@ def merges_on_read(table: TableState, name: str, asked: WriteMode | None, operat
     Raises
     ------
     SpecError
-        The spec asks for it, and the table's format has no delete files; or the property makes no sense.
+        The spec asks for it, and the table takes no delete files; or the property makes no sense.
     """
     mode = asked or table.write_mode(operation)
     if mode is not WriteMode.MERGE_ON_READ:
         return False
-    if not table.takes_deletes and asked is not None:
-        raise SpecError(
-            f"write: table {name} is of Iceberg's format version 1, which has no delete files; write "
-            "copy-on-write, or upgrade the table to version 2"
-        )
-    return table.takes_deletes
+    if table.why_no_deletes and asked is not None:
+        raise SpecError(f"write: table {name} {table.why_no_deletes}; write copy-on-write, or leave it out")
+    return not table.why_no_deletes
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ class SinkReport(Report):
         frozen = SinkRequest(run_uri=run_uri).frozen()
         if frozen.spec.branch is not None:
             return None  # the audit publishes it
-        return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
+        return table_version(frozen.spec.place, frozen.warehouse, frozen.spec.table)
 
     def origins(self, run_uri: str) -> tuple[Origin, ...]:
         """Return the catalog or the files that the rows were taken from."""

@@ -90,7 +90,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
         )
     with (
         phases("table"),
-        closing(open_table(spec.iceberg, request.warehouse, spec.table, spec.branch)) as opened,
+        closing(open_table(spec.place, request.warehouse, spec.table, spec.branch)) as opened,
     ):
         left = take_up_branch(opened, spec, request.window.start, discard=request.discard_branch)
         table = opened.now()

@@ -74,7 +74,7 @@ class DrainReport(Report):
         if self.snapshot_id is None:
             return None
         frozen = DrainRequest(run_uri=run_uri).frozen()
-        return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
+        return table_version(frozen.spec.place, frozen.warehouse, frozen.spec.table)
 
     def origins(self, run_uri: str) -> tuple[Origin, ...]:
         """Return the folder that the files came into."""

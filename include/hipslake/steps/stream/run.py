@@ -163,7 +163,7 @@ class _Drain:
         spec = self._frozen.spec
         with (
             self.phases("look"),
-            closing(open_table(spec.iceberg, self._frozen.warehouse, spec.table)) as opened,
+            closing(open_table(spec.place, self._frozen.warehouse, spec.table)) as opened,
         ):
             table = opened.now()
             newest = None if table is None else table.marks.of(stream_key(spec.name))
@@ -209,7 +209,9 @@ def _freeze_compaction(frozen: FrozenSink, request: DrainRequest) -> None:
         spec=CompactionSpec(
             name=spec.name,
             type=COMPACTION_TYPE,
+            format=spec.format,
             iceberg=spec.iceberg,
+            delta=spec.delta,
             table=spec.table,
             target_file_size=spec.target_file_size,
         ),

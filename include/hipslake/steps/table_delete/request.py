@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.table_spec import IcebergSpec, WriteMode
+from hipslake.specs.table_spec import PlacedTable, WriteMode
 from hipslake.steps.delete.request import MAX_FRACTION, Value
 from hipslake.steps.report import Report, Request
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion, Origin
 
 DELETED = "hipslake.deleted"
-"""In the summary of a snapshot: what the delete that made it took out, as `TableDeletion`."""
+"""In what a version of a table says of itself: what the delete that made it took out, as `TableDeletion`."""
 WRITES = "delete_table/writes.json"
 """In the run folder: the ids of the writes of all attempts."""
 
 
-class DeleteTableRowsRequest(Request):
+class DeleteTableRowsRequest(Request, PlacedTable):
     """Delete rows of a table, as it is now; exactly one of the ways to choose them is given."""
 
     step: ClassVar[str] = "delete_table"
@@ -28,7 +28,6 @@ class DeleteTableRowsRequest(Request):
     depends_on: ClassVar[str] = "request"
 
     warehouse: str
-    iceberg: IcebergSpec = IcebergSpec()
     table: str  # namespace.table
     keys: tuple[Value | tuple[Value, ...], ...] | None = None  # of several columns, a list for each row
     keys_file: str | None = None  # URI of a Parquet or CSV file with the columns of the key
@@ -60,7 +59,7 @@ class TableDeleteOutcome(Frozen):
     bytes: int = 0  # of the files that came, those of deletes too
 
 
-class DeleteTableRowsReport(Report):
+class DeleteTableRowsReport(Report, PlacedTable):
     """Rows in: those of the table. Rows out: those that stay. Rejected: those that were deleted."""
 
     step: str = DeleteTableRowsRequest.step
@@ -71,14 +70,13 @@ class DeleteTableRowsReport(Report):
     missing_keys: int = 0
     delete_files: int = 0
     files_removed: int = 0
-    iceberg: IcebergSpec = IcebergSpec()
     warehouse: str = ""
 
     def committed(self, run_uri: str) -> CommittedVersion | None:
         """Return the newest snapshot of the table, if rows were deleted."""
         from hipslake.steps.committed import table_version
 
-        return None if self.snapshot_id is None else table_version(self.iceberg, self.warehouse, self.table)
+        return None if self.snapshot_id is None else table_version(self.place, self.warehouse, self.table)
 
     def origins(self, run_uri: str) -> tuple[Origin, ...]:
         """Return the table itself."""

@@ -46,7 +46,7 @@ def run(request: DeleteTableRowsRequest) -> DeleteTableRowsReport:
         tried.append(write_id)
         storage.write(WRITES, json.dumps(tried).encode())
 
-    with closing(open_table(request.iceberg, request.warehouse, request.table)) as table:
+    with closing(open_table(request.place, request.warehouse, request.table)) as table:
         state = table.existing()
         for path in table.sweep():
             log.info("Table %s: removed %s, which a dead write had left.", request.table, path)
@@ -70,7 +70,9 @@ def run(request: DeleteTableRowsRequest) -> DeleteTableRowsReport:
     return DeleteTableRowsReport(
         table=request.table,
         location=state.location,
+        format=request.format,
         iceberg=request.iceberg,
+        delta=request.delta,
         warehouse=request.warehouse,
         rows_in=outcome.total_rows,
         rows_out=outcome.total_rows - outcome.deleted,

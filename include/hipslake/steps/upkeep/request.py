@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_spec import PlacedTable
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MIN_ORPHAN_DAYS, Retention
 from hipslake.steps.ingest.request import CatalogRunRequest, ResolveReport
 from hipslake.steps.report import CatalogReport, Report, Request
@@ -115,12 +115,11 @@ class VacuumReport(RetentionReport):
     catalog_uri: str = ""
 
 
-class VacuumTableRequest(RetentionRequest):
+class VacuumTableRequest(RetentionRequest, PlacedTable):
     """Vacuum a table; its versions are the snapshots."""
 
     step: ClassVar[str] = "vacuum_table"
 
-    iceberg: IcebergSpec = IcebergSpec()
     table: str  # namespace.table
     orphan_days: float | None = Field(default=None, ge=MIN_ORPHAN_DAYS, le=MAX_KEEP_DAYS)
 

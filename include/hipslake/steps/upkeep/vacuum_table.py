@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from hipslake.specs.table_spec import SunkFormat
 from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.steps.upkeep.request import VacuumTableReport, VacuumTableRequest
@@ -23,11 +24,11 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
     ConflictError
         If others kept committing first.
     StorageError
-        If the Iceberg catalog or the store do not answer.
+        If the catalog or the store do not answer.
     """
     phases = Phases()
     retention = request.retention()
-    with closing(open_table(request.iceberg, request.warehouse, request.table)) as table:
+    with closing(open_table(request.place, request.warehouse, request.table)) as table:
         if table.now() is None:
             text = f"There is no table {request.table} yet."
             return VacuumTableReport(dry_run=request.dry_run, table=request.table, text=text)
@@ -40,10 +41,11 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
             )
     with phases("runs"):
         removed = [] if request.dry_run else remove_old_runs_of_dag(request.run_uri)
+    versions = "versions" if request.format is SunkFormat.DELTA else "snapshots"
     would = "Would drop" if request.dry_run else "Dropped"
     text = (
-        f"{would} {len(outcome.expired)} snapshots of {request.table}, and {outcome.files} files of "
-        f"{outcome.bytes} bytes. Kept: {len(outcome.kept)} snapshots."
+        f"{would} {len(outcome.expired)} {versions} of {request.table}, and {outcome.files} files of "
+        f"{outcome.bytes} bytes. Kept: {len(outcome.kept)} {versions}."
     )
     if request.orphan_days is not None:
         named = ", ".join(outcome.orphans[:_NAMED]) + (", ..." if len(outcome.orphans) > _NAMED else "")

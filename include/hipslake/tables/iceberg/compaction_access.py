@@ -18,17 +18,9 @@ from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.table_partitioning import sort_order
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.stored_files import (
-    StoredFile,
-    batch_rows,
-    check_once,
-    count_deleted,
-    field_id,
-    names_in_file,
-    opened_parquet,
-    read_data_file,
-)
-from hipslake.tables.stored_values import RowSum, StoredRows, sum_of
+from hipslake.tables.stored_checksums import checksum_of_file
+from hipslake.tables.stored_files import StoredFile, count_deleted, read_data_file
+from hipslake.tables.stored_values import RowSum
 
 _OF_GROUP = re.compile(r"/([^/]+)/group-(\d+)-[^/]*-by-([0-9a-f]{12})\.parquet$")
 """The name of a file that was clustered: its write, its group, and by what.
@@ -65,27 +57,7 @@ class IcebergAccess:
 
     def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
         file = self.partial.get(path, StoredFile(path))
-        schema = self.writer.arrow_schema
-        with opened_parquet(path) as (opened, parquet):
-            stored = parquet.schema_arrow
-            wanted = [schema.field(name) for name in columns]
-            names = names_in_file(stored, schema, wanted)
-            groups = share.of(parquet.num_row_groups)
-            found = [name for name in names if name is not None]
-            check_once(stored, found, path)
-            if (
-                not file.deletes
-                and len(found) == len(names)
-                and all(
-                    _same_parts(stored.field(name), field) for name, field in zip(found, wanted, strict=True)
-                )
-            ):
-                return StoredRows(opened).summed(found, groups, batch_rows(parquet.metadata))
-        # What the file lacks is not stored, nor that rows are deleted: rows count as they are read.
-        total = RowSum(0, 0)
-        for batch in read_data_file(file, schema, columns, share.of):
-            total = total.plus(sum_of(batch))
-        return total
+        return checksum_of_file(file, self.writer.arrow_schema, columns, share.of)
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
@@ -98,20 +70,6 @@ def mark_of_name(path: str, by: ClusterMark | None, schema: Schema) -> ClusterMa
     if match is None or by is None or match[3] != _digest(by, schema):
         return None
     return ClusterMark(by.curve, by.columns, f"{match[1]}/{match[2]}")
-
-
-def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:
-    """Whether the nested parts of a column have the same fields in a file as in the table."""
-    old, new = stored.type, wanted.type
-    if not (pa.types.is_nested(old) or pa.types.is_nested(new)):
-        return True
-    if pa.types.is_map(old) and pa.types.is_map(new):
-        return _same_parts(old.key_field, new.key_field) and _same_parts(old.item_field, new.item_field)
-    if pa.types.is_struct(old) != pa.types.is_struct(new) or old.num_fields != new.num_fields:
-        return False
-    pairs = [(old.field(at), new.field(at)) for at in range(old.num_fields)]
-    known = all(field_id(a) == field_id(b) and field_id(a) is not None for a, b in pairs)
-    return (known or not pa.types.is_struct(old)) and all(_same_parts(a, b) for a, b in pairs)
 
 
 def _digest(mark: ClusterMark, schema: Schema) -> str:

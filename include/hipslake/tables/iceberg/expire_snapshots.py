@@ -36,7 +36,7 @@ from hipslake.tables.iceberg.commit import (
 )
 from hipslake.tables.iceberg.commit_attempts import announce_attempt
 from hipslake.tables.iceberg.metadata_files import version_of
-from hipslake.tables.iceberg.orphan_files import OrphanFile, orphan_files
+from hipslake.tables.iceberg.orphan_files import orphan_files
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -49,6 +49,7 @@ from hipslake.tables.iceberg.write_folders import (
     oldest_logged,
     sweep_writes,
 )
+from hipslake.tables.old_files import OrphanFile
 from hipslake.tables.protocol import TableVacuumOutcome
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.write_id import write_time

@@ -209,8 +209,10 @@ class IcebergState:
         return partition_fields(self._table)
 
     @property
-    def takes_deletes(self) -> bool:
-        return bool(self._table.metadata.format_version >= 2)
+    def why_no_deletes(self) -> str:
+        if self._table.metadata.format_version >= 2:
+            return ""
+        return "is of Iceberg's format version 1, which has no delete files (version 2 has)"
 
     def write_mode(self, operation: RowOperation) -> WriteMode | None:
         name = f"write.{operation}.mode"

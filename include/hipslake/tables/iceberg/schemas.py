@@ -9,11 +9,8 @@ from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarr
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from hipslake.errors import ConflictError, SchemaMismatchError
-from hipslake.joins.nested_forms import are_two_forms, other_form
-from hipslake.tables.fitting import stored_type
+from hipslake.tables.fitting import WIDER, holds_type
 from hipslake.tables.stored_files import NAME_MAPPING
-
-_WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
 
 
 def iceberg_schema(stored: pa.Schema) -> Schema:
@@ -51,8 +48,8 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
             missing.append(field)
             continue
         old = kinds[field.name].type
-        if not _holds(old, field.type):
-            narrowing = (old, field.type) in _WIDER
+        if not holds_type(old, field.type):
+            narrowing = (old, field.type) in WIDER
             what = "is narrower, and would lose values" if narrowing else "is another type"
             raise SchemaMismatchError(
                 f"table {table}: column {field.name!r} is of type {old} there and {field.type} in the "
@@ -104,12 +101,3 @@ def check_written(table: str, written: Schema, standing: Schema) -> None:
     if gone or required:
         what = f"column {', '.join(gone)} is gone" if gone else f"column {', '.join(required)} is required"
         raise ConflictError(f"table {table} was changed while rows were written: {what} by now; run it again")
-
-
-def _holds(table: pa.DataType, source: pa.DataType) -> bool:
-    if pa.types.is_decimal(table) and pa.types.is_decimal(source):
-        return table.scale == source.scale and table.precision >= source.precision
-    if pa.types.is_nested(table) or pa.types.is_nested(source):
-        same = other_form(source) if are_two_forms(table, source) else source
-        return stored_type("", table) == stored_type("", same)  # whatever their ids and widths of offsets
-    return table == source or (source, table) in _WIDER

@@ -177,6 +177,10 @@ class StoredMarks:
             )
         return found.holds(key, start)
 
+    def forgotten_by(self, key: str) -> str:
+        """How users make a table forget a sink whose rows they have deleted by hand."""
+        return f"its property {PREFIX}* with the key {key}"
+
     def is_told(self, key: str) -> bool:
         """Whether a property has a mark of a key."""
         return _name(key) in self._table.properties or key in self._older

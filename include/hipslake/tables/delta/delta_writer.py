@@ -1,0 +1,126 @@
+"""Writes data files of Delta tables: Parquet without the partition columns, whose values the log has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.specs.partition_fields import SortField
+from hipslake.storage.dictionaries import repeating_columns
+from hipslake.storage.folder import Storage
+from hipslake.tables.delta.delta_files import DATA, WrittenDeltaFile, folder_of, partition_texts
+from hipslake.tables.delta.delta_log import LogState
+from hipslake.tables.delta.delta_statistics import indexed_columns, statistics_of
+from hipslake.tables.new_files import NewFile
+from hipslake.tables.row_order import in_sort_order
+
+_ROW_GROUP_ROWS = 1 << 18
+
+
+@dataclass(frozen=True)
+class DeltaWriter:
+    """Writes data files of a table. Small and plain, so that it travels with tasks.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the table.
+    partition_columns : tuple of str
+    location : str
+        Of the table.
+    indexed : tuple of str
+        Columns that statistics are kept of.
+    sort : tuple of SortField
+        What rows of a file are sorted by; empty: they stay as they come.
+    write_id : str
+        Names the folder that files go to.
+    """
+
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+    location: str
+    indexed: tuple[str, ...]
+    sort: tuple[SortField, ...]
+    write_id: str
+
+    @classmethod
+    def of(
+        cls, state: LogState, sort: tuple[SortField, ...], write_id: str, clustered: tuple[str, ...] = ()
+    ) -> DeltaWriter:
+        """Return the writer of a version of a table, whose rows are sorted, or clustered by some columns."""
+        partitioned = state.partition_columns
+        inside = pa.schema([field for field in state.schema if field.name not in partitioned])
+        # What rows are in order by is what queries ask for, wherever the column stands.
+        ordered = (*(each.field.column for each in sort), *clustered)
+        found = [*indexed_columns(inside, state.configuration), *ordered]
+        indexed = tuple(name for name in dict.fromkeys(found) if name in inside.names)
+        return cls(state.schema, partitioned, state.location, indexed, sort, write_id)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """What rows must have: all columns of the table."""
+        return self.schema
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage at the folder that files go to."""
+        return Storage.at(self.location).sub(f"{DATA}/{self.write_id}")
+
+    def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
+        """Write a file of rows of one partition. Written again under its name, it is replaced.
+
+        Raises
+        ------
+        InputError, PlanError
+            As `partition_texts`.
+        """
+        texts = partition_texts(self.schema, self.partition_columns, partition)
+        return self.write_in(rows, texts, name).described(self.location)
+
+    def write_in(self, rows: pa.Table, texts: Mapping[str, str | None], name: str) -> WrittenDeltaFile:
+        """Write a file of rows of a partition, whose values are as the log has them."""
+        rows = in_sort_order(rows.cast(self.schema), self.sort).drop_columns(list(self.partition_columns))
+        folder, _, last = name.rpartition("/")
+        path = Storage.join(folder, folder_of(texts), f"{last}.parquet")
+        with self.storage.open(path, "wb") as file:
+            self._encode(rows, file)
+        return WrittenDeltaFile(
+            path=quote(f"{DATA}/{self.write_id}/{path}", safe="/=:"),
+            partition=dict(texts),
+            rows=rows.num_rows,
+            bytes=self.storage.entry(path).size,
+            stats=statistics_of(rows, self.indexed),
+        )
+
+    def unsorted(self, sort_order: int | None) -> DeltaWriter:
+        """The same, for rows that are in order already; Delta has no numbers of sort orders."""
+        return replace(self, sort=())
+
+    def row_bytes(self, rows: pa.Table) -> float:
+        """The size of a row as it will be written, in bytes, found by encoding some."""
+        some = in_sort_order(rows.cast(self.schema), self.sort).drop_columns(list(self.partition_columns))
+        footer = self._encode(some, pa.BufferOutputStream())
+        groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+        size = sum(
+            group.column(at).total_compressed_size for group in groups for at in range(group.num_columns)
+        )
+        return size / max(rows.num_rows, 1)
+
+    def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
+        with pq.ParquetWriter(
+            file,
+            rows.schema,
+            compression="zstd",
+            store_decimal_as_integer=True,
+            write_page_index=True,
+            use_dictionary=repeating_columns(rows),
+        ) as writer:
+            writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+            writer.close()
+            return writer.writer.metadata

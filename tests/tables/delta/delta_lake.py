@@ -1,0 +1,72 @@
+"""Small sinks into Delta tables for tests, and their content again, read in plain Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hipslake.specs.table_spec import TableSpec
+
+from tests.peers.running import run_peer
+from tests.tables.sinking import Lake
+
+Row = dict[str, Any]
+
+
+class DeltaLake(Lake):
+    """A warehouse with Delta tables."""
+
+    def spec(self, **given: Any) -> TableSpec:
+        usual = {
+            "name": "sample",
+            "table": "survey.sample",
+            "format": "delta",
+            "source": {"files": {"uri": "/nowhere/*.parquet", "format": "parquet"}},
+        }
+        return TableSpec.model_validate(usual | given)
+
+    def location(self, spec: TableSpec) -> Path:
+        """The folder of a table."""
+        return Path(self.warehouse, "delta", *spec.table.split("."))
+
+
+def plain_log(location: Path, version: int | None = None) -> dict[str, dict[str, Any]]:
+    """The live `add` actions of a table by path, from the JSON of its log alone, which must be whole."""
+    live: dict[str, dict[str, Any]] = {}
+    for path in sorted((location / "_delta_log").glob("*.json")):
+        if version is not None and int(path.stem) > version:
+            continue
+        seen = set()
+        for line in path.read_text().splitlines():
+            [(kind, told)] = json.loads(line).items()
+            if kind in ("add", "remove"):
+                assert told["path"] not in seen, "a path comes twice in a commit"
+                seen.add(told["path"])
+            if kind == "add":
+                live[told["path"]] = told
+            elif kind == "remove":
+                del live[told["path"]]
+    return live
+
+
+def plain_delta_rows(location: Path, version: int | None = None) -> list[Row]:
+    """The rows of a table, in plain Python; partition values as texts."""
+    found = []
+    for path, told in plain_log(location, version).items():
+        rows = pq.ParquetFile(location / unquote(path)).read().to_pylist()
+        stats = json.loads(told["stats"])
+        assert stats["numRecords"] == len(rows)
+        assert told["size"] == (location / unquote(path)).stat().st_size
+        found += [row | told["partitionValues"] for row in rows]
+    return found
+
+
+def by_peers(python: str, location: Path | str, folder: Path) -> dict[str, pa.Table]:
+    """What delta-rs, polars and DuckDB read of a table; DuckDB only if its extension can be had."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run_peer(python, Path(__file__).with_name("read_delta_by_peers.py"), str(location), str(folder))
+    return {path.stem: pq.read_table(path) for path in sorted(folder.glob("*.parquet"))}
