@@ -82,7 +82,7 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
     )
     steps.here(resolve_sink.run, resolving, ResolveSinkReport)
     steps.here(sink_files.run, SinkFilesRequest(run_uri=uri), SinkFilesReport)
-    _worked(
+    worked(
         options,
         steps,
         "sink_iceberg",
@@ -90,7 +90,7 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
         sink_request.SinkRequest(run_uri=uri),
         sink_request.SinkReport,
     )
-    _tell(steps, watch)
+    tell(steps, watch)
     table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
     return files_of(table)
 
@@ -115,12 +115,12 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
         run_uri=uri, warehouse=warehouse, spec=load_spec(spec_file, CompactionSpec)
     )
     job, report = "compact_table", compact_table_request.CompactTableReport
-    _worked(options, steps, job, compact_table_run.run, request, report)
-    _tell(steps, watch)
+    worked(options, steps, job, compact_table_run.run, request, report)
+    tell(steps, watch)
     return task.parquet_files(output / "data")
 
 
-def _worked(
+def worked(
     options: Any,
     steps: Ingest,
     job: str,
@@ -135,7 +135,7 @@ def _worked(
         steps.in_spark(job, request, report)
 
 
-def _tell(steps: Ingest, watch: task.Stopwatch) -> None:
+def tell(steps: Ingest, watch: task.Stopwatch) -> None:
     """Take the phases from the reports of the steps, but for the start of the session."""
     watch.phases = {
         f"{step}: {phase}": seconds

@@ -87,7 +87,8 @@ def _drawn(keys: np.ndarray, rng: np.random.Generator, year: int) -> pa.Table:
     return pa.table([*columns, pa.array(observed, UPSERT_SCHEMA.types[2])], schema=UPSERT_SCHEMA)
 
 
-def upserted(table: pa.Table, batch: pa.Table) -> pa.Table:
-    """What an upsert has to leave, sorted by key: the batch, and the rows whose keys it does not have."""
+def upserted(table: pa.Table, batch: pa.Table, *, in_order: bool = True) -> pa.Table:
+    """What an upsert has to leave, sorted by key if asked: the batch, and rows whose keys it has not."""
     stays = ~np.isin(table[KEY].to_numpy(), batch[KEY].to_numpy())
-    return pa.concat_tables([table.filter(pa.array(stays)), batch]).sort_by(KEY)
+    rows = pa.concat_tables([table.filter(pa.array(stays)), batch])
+    return rows.sort_by(KEY) if in_order else rows

@@ -128,7 +128,7 @@ class Bench:
             self._output.rename(base)  # a table knows its own place: runs find it there again
             source.mkdir()
             pq.write_table(batch, source / "batch.parquet")
-        shutil.copytree(base, self._output, copy_function=_link_or_copy)
+        shutil.copytree(base, self._output, copy_function=link_or_copy)
         return source
 
     def _judge(self, task: str, rows: int, source: Path, files: list[str]) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _upserted(rows: int) -> pa.Table:
     return upserted(*upsert_rows(rows, rows // UPSERT_SHARE))
 
 
-def _link_or_copy(source: str, target: str) -> None:
+def link_or_copy(source: str, target: str) -> None:
     """Files of a table never change, but for its catalog's database."""
     if source.endswith((".parquet", ".avro", ".json")):
         os.link(source, target)

@@ -1,0 +1,70 @@
+"""The peer of the Delta benchmark: delta-rs. Runs in the peers' environment, and makes the tables of all.
+
+$HIPSLAKE_PEERS_PYTHON -m benchmarks.delta_rs_tables --task cluster --source S --output O --rows 2M \
+    --report R
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, WriterProperties, convert_to_deltalake
+
+from benchmarks import table_task as task
+from benchmarks.delta_table import BATCH, table_in
+
+
+def prepare(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Make a Delta table of the files in its folder."""
+    convert_to_deltalake(table_in(options.output))
+    return files(options, watch)
+
+
+def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Let the table be z-ordered."""
+    table = DeltaTable(table_in(options.output))
+    size = sum(Path(path).stat().st_size for path in files(options, watch))
+    table.optimize.z_order(
+        task.CLUSTER_COLUMNS,
+        target_size=size // options.files,
+        max_concurrent_tasks=options.cores,
+        max_spill_size=int(options.ceiling * task.SPARE),
+        writer_properties=_properties(),
+    )
+    watch.lap("z_order")
+    return []
+
+
+def merge(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Update the rows of the batch's keys, and insert the others."""
+    batch = pq.read_table(options.source / BATCH)
+    watch.lap("read")
+    merging = DeltaTable(table_in(options.output)).merge(
+        batch,
+        f"old.{task.KEY} = new.{task.KEY}",
+        source_alias="new",
+        target_alias="old",
+        writer_properties=_properties(),
+        max_spill_size=int(options.ceiling * task.SPARE),
+    )
+    merging.when_matched_update_all().when_not_matched_insert_all().execute()
+    watch.lap("merge")
+    return []
+
+
+def files(options: Any, watch: task.Stopwatch) -> list[str]:
+    """The files that the newest version of the table names."""
+    uris = DeltaTable(table_in(options.output)).file_uris()
+    return sorted(uri.removeprefix("file://") for uri in uris)
+
+
+def _properties() -> WriterProperties:
+    return WriterProperties(
+        compression="ZSTD", compression_level=task.LEVEL, max_row_group_size=task.ROW_GROUP_ROWS
+    )
+
+
+if __name__ == "__main__":
+    task.perform({"prepare": prepare, "cluster": cluster, "merge": merge, "files": files})

@@ -1,0 +1,206 @@
+"""One run of the Delta benchmark: a system changes a Delta table, whose files are judged, and removed.
+
+All start from the same table, which delta-rs has made of the same files. What a version names, delta-rs says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import table_oracle
+from benchmarks.delta_table import BATCH, table_in
+from benchmarks.processes import CeilingError, ProgramError, Usage, environment, run_measured
+from benchmarks.runs import DONE, GIB, failure, usage_of
+from benchmarks.sizes import format_count
+from benchmarks.table_rows import UPSERT_SCHEMA, upsert_rows, upserted, write_rows
+from benchmarks.table_runs import HERE_ROWS, UPSERT_SHARE, link_or_copy
+
+OURS, HILBERT, HERE, PEER = "hipslake", "hipslake_hilbert", "hipslake_here", "deltalake"
+CLUSTER, MERGE = "cluster", "merge"
+SYSTEMS = {CLUSTER: (OURS, HILBERT, HERE, PEER), MERGE: (OURS, HERE, PEER)}
+MOST_HERE = HERE_ROWS
+
+_OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here"}
+_FILE_ROWS = 10_000_000  # of a table that is merged into
+_EXPECTED = "expected.json"
+
+
+class DeltaLimits(NamedTuple):
+    """What a run may take."""
+
+    ceiling: int = 4 * GIB
+    seconds: float = 1200.0
+    cores: int = 2
+    files: int = 64  # that clustered rows are cut into, about
+
+
+class DeltaBench:
+    """The data of a benchmark, and the systems that take turns on them."""
+
+    def __init__(self, folder: Path, peers_python: str, limits: DeltaLimits) -> None:
+        self.folder = folder
+        self.limits = limits
+        self._peers_python = peers_python
+
+    def run(self, task: str, system: str, rows: int) -> dict[str, Any]:
+        """Let a system do a task once; return its measures, also of a run that came to no end."""
+        source = self._restored(task, rows)
+        measures = {"task": task, "system": system, "rows": rows, "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
+        try:
+            usage, report = self._perform(task, system, rows, source, self.limits.ceiling)
+        except ProgramError as error:
+            measures |= failure(error)
+            found = None
+            if isinstance(error, CeilingError):  # how long it takes says something even so
+                self._restored(task, rows)
+                found = self._without_ceiling(task, system, rows, source)
+            if found is None:
+                self._clear()
+                return measures
+            usage, report = found
+        else:
+            measures |= {"outcome": DONE}
+        measures |= usage_of(usage, report) | self._judge(task, rows, source)
+        self._clear()
+        return measures
+
+    @property
+    def _output(self) -> Path:
+        return self.folder / "delta_output"
+
+    def _clear(self) -> None:
+        shutil.rmtree(self._output, ignore_errors=True)
+
+    def _without_ceiling(
+        self, task: str, system: str, rows: int, source: Path
+    ) -> tuple[Usage, dict[str, Any]] | None:
+        try:
+            return self._perform(task, system, rows, source, None)
+        except ProgramError:
+            return None
+
+    def _perform(
+        self, task: str, system: str, rows: int, source: Path, ceiling: int | None
+    ) -> tuple[Usage, dict[str, Any]]:
+        program = "delta_rs_tables" if system == PEER else "hipslake_delta"
+        python = self._peers_python if system == PEER else sys.executable
+        command = self._command(python, program, task, source, rows)
+        command += [_OPTIONS[system]] if system in _OPTIONS else []
+        os.sync()  # nobody pays for what another has left to write
+        usage = run_measured(
+            command,
+            log=self.folder / f"delta_{task}_{system}.log",
+            variables=environment(),
+            ceiling=ceiling,
+            time_limit=self.limits.seconds,
+        )
+        return usage, self._report()
+
+    def _command(self, python: str, program: str, task: str, source: Path, rows: int) -> list[str]:
+        self._report_file.unlink(missing_ok=True)
+        options = [f"--task={task}", f"--source={source}", f"--output={self._output}", f"--rows={rows}"]
+        options += [f"--report={self._report_file}", f"--files={self.limits.files}"]
+        options += [f"--ceiling={self.limits.ceiling}", f"--cores={self.limits.cores}"]
+        return [python, "-m", f"benchmarks.{program}", *options]
+
+    @property
+    def _report_file(self) -> Path:
+        return self.folder / "delta_report.json"
+
+    def _report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._report_file.read_text())
+        return found
+
+    def _asked(self, task: str, rows: int) -> list[str]:
+        """Let delta-rs do something that is not measured; the files that it tells."""
+        command = self._command(self._peers_python, "delta_rs_tables", task, self.folder, rows)
+        subprocess.run(command, check=True, env=os.environ | environment())
+        found: list[str] = self._report()["files"]
+        return found
+
+    def _restored(self, task: str, rows: int) -> Path:
+        """Put the table as every run of a task finds it; return the folder of what comes."""
+        self._clear()
+        base, source = (self.folder / f"delta_{task}_{what}_{rows}" for what in ("base", "source"))
+        if not base.exists():
+            shutil.rmtree(source, ignore_errors=True)
+            source.mkdir(parents=True)
+            table_in(self._output).mkdir(parents=True)
+            (self._fill_cluster if task == CLUSTER else self._fill_merge)(rows, source)
+            self._asked("prepare", rows)
+            self._output.rename(base)
+        shutil.copytree(base, self._output, copy_function=link_or_copy)
+        return source
+
+    def _fill_cluster(self, rows: int, source: Path) -> None:
+        for path in write_rows(self.folder, rows).iterdir():
+            for folder in (source, table_in(self._output)):
+                (folder / path.name).hardlink_to(path)
+
+    def _fill_merge(self, rows: int, source: Path) -> None:
+        table, batch = upsert_rows(rows, rows // UPSERT_SHARE)
+        pq.write_table(batch, source / BATCH, compression="zstd")
+        for at in range(-(-rows // _FILE_ROWS)):
+            path = table_in(self._output) / f"part-{at:05d}.parquet"
+            pq.write_table(table.slice(at * _FILE_ROWS, _FILE_ROWS), path, compression="zstd")
+        expected = row_sums(upserted(table, batch, in_order=False).to_batches())
+        (source / _EXPECTED).write_text(json.dumps(expected))
+
+    def _judge(self, task: str, rows: int, source: Path) -> dict[str, Any]:
+        """What came out, and whether it is right."""
+        files = self._asked("files", rows)
+        size = sum(Path(path).stat().st_size for path in files)
+        if task == MERGE:
+            read = (batch for path in files for batch in pq.ParquetFile(path).iter_batches())
+            right = row_sums(read) == json.loads((source / _EXPECTED).read_text())
+            return {"files": len(files), "bytes": size, "right": right}
+        given = sorted(str(path) for path in source.iterdir())
+        found, expected = table_oracle.outcome(files), table_oracle.outcome(given)
+        right = (found.rows, found.sums) == (rows, expected.sums)
+        measured = {"files": len(files), "bytes": size, "right": right}
+        return measured | table_oracle.touched(files, given)
+
+
+def row_sums(batches: Any) -> list[int]:
+    """Rows, and sums over them that bind the values of each row together, modulo 2^64; in whatever order.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        With `UPSERT_SCHEMA`.
+    """
+    rows, sums = 0, [0, 0, 0]
+    for batch in batches:
+        key, value, moment = (_bits(batch.column(name)) for name in UPSERT_SCHEMA.names)
+        rows += batch.num_rows
+        for at, some in enumerate((key, key * value, key * moment)):
+            sums[at] += int(some.sum(dtype=np.uint64))
+    return [rows, *(each % 2**64 for each in sums)]
+
+
+def _bits(column: pa.Array) -> np.ndarray:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+    return column.to_numpy(zero_copy_only=False).view(np.uint64)
+
+
+def title(run: dict[str, Any]) -> str:
+    """A run, for the log."""
+    what = f"{run['task']} {format_count(run['rows'])} {run['system']}: {run['outcome']}"
+    if "seconds" not in run:
+        return f"{what}, {run['told'].splitlines()[0][:200]}"
+    return (
+        f"{what}, {run['seconds']:.1f} s, whole {run['whole_seconds']:.1f} s, "
+        f"{run['peak_bytes'] / GIB:.2f} GiB, {run['files']} files{'' if run['right'] else ', WRONG'}"
+    )
