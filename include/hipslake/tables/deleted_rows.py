@@ -66,6 +66,10 @@ class DeleteFile:
         """Whether it names rows by their positions."""
         return not self.columns
 
+    def positions_in(self, data_file: str, read: Reading) -> Positions:
+        """The positions in a data file that it names, ascending."""
+        return _positions(self.path, read).get(data_file, _NONE)
+
 
 class DeletesOfFile:
     """The rows of one data file that are deleted.
@@ -197,7 +201,7 @@ def _read_positions(path: str, read: Reading) -> dict[str, Positions]:
 
 def _positions_of(data_file: str, deletes: Sequence[DeleteFile], read: Reading) -> Positions:
     """The positions of a data file that delete files name, ascending and each once."""
-    parts = [_positions(each.path, read).get(data_file, _NONE) for each in deletes if each.by_position]
+    parts = [each.positions_in(data_file, read) for each in deletes if each.by_position]
     return np.unique(np.concatenate([_NONE, *parts]))
 
 

@@ -65,8 +65,11 @@ def plain_delta_rows(location: Path, version: int | None = None) -> list[Row]:
     return found
 
 
-def by_peers(python: str, location: Path | str, folder: Path) -> dict[str, pa.Table]:
-    """What delta-rs, polars and DuckDB read of a table; DuckDB only if its extension can be had."""
+def by_peers(
+    python: str, location: Path | str, folder: Path, only: tuple[str, ...] = ()
+) -> dict[str, pa.Table]:
+    """What delta-rs, polars and DuckDB read of a table; `only` names some of them."""
     folder.mkdir(parents=True, exist_ok=True)
-    run_peer(python, Path(__file__).with_name("read_delta_by_peers.py"), str(location), str(folder))
+    program = Path(__file__).with_name("read_delta_by_peers.py")
+    run_peer(python, program, str(location), str(folder), ",".join(only))
     return {path.stem: pq.read_table(path) for path in sorted(folder.glob("*.parquet"))}

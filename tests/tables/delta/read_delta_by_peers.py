@@ -1,7 +1,8 @@
 """What delta-rs, polars and DuckDB read of Delta tables, as Parquet files. For the peers' interpreter.
 
-`read_delta_by_peers.py TABLE FOLDER [TABLE FOLDER ...]` writes `delta_rs.parquet`, `polars.parquet`, and
-`duckdb.parquet` if DuckDB has its extension for Delta, to each FOLDER.
+`read_delta_by_peers.py TABLE FOLDER [READERS]` writes `delta_rs.parquet`, `polars.parquet` and
+`duckdb.parquet` to a folder, or those of some readers, with commas between them. DuckDB without its extension
+for Delta reads the files that delta-rs names, and the values of partitions from their folders.
 """
 
 from __future__ import annotations
@@ -19,15 +20,41 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
 
-def main(location: str, folder: Path) -> None:
-    rows = pa.table(QueryBuilder().register("t", DeltaTable(location)).execute("SELECT * FROM t").read_all())
-    pq.write_table(rows, folder / "delta_rs.parquet")
-    pq.write_table(pl.scan_delta(location).collect().to_arrow(), folder / "polars.parquet")
+def by_delta_rs(location: str) -> pa.Table:
+    table = QueryBuilder().register("t", DeltaTable(location)).execute("SELECT * FROM t")
+    return pa.table(table.read_all())
+
+
+def by_polars(location: str) -> pa.Table:
+    return pl.scan_delta(location).collect().to_arrow()
+
+
+def by_duckdb(location: str) -> pa.Table:
     try:
         duckdb.sql("LOAD delta")
     except duckdb.Error:
-        return
-    duckdb.sql(f"SELECT * FROM delta_scan('{location}')").write_parquet(str(folder / "duckdb.parquet"))
+        table = DeltaTable(location)
+        files = [uri.removeprefix("file://") for uri in table.file_uris()]
+        schema = pa.schema(table.schema().to_arrow())
+        if not files:
+            return schema.empty_table()
+        names = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        parted = bool(table.metadata().partition_columns)
+        found = duckdb.sql(
+            f"SELECT * FROM read_parquet([{names}], hive_partitioning = {parted}, "
+            "hive_types_autocast = false, union_by_name = true)"
+        ).to_arrow_table()
+        return found.select([name for name in schema.names if name in found.column_names])
+    return duckdb.sql(f"SELECT * FROM delta_scan('{location}')").to_arrow_table()
+
+
+READERS = {"delta_rs": by_delta_rs, "polars": by_polars, "duckdb": by_duckdb}
+
+
+def main(location: str, folder: Path, only: str = "") -> None:
+    for name, read in READERS.items():
+        if not only or name in only.split(","):
+            pq.write_table(read(location), folder / f"{name}.parquet")
 
 
 def found(location: str, column: str, values: list[Any]) -> list[dict[str, Any]]:
@@ -61,5 +88,4 @@ def found(location: str, column: str, values: list[Any]) -> list[dict[str, Any]]
 if __name__ == "__main__" and sys.argv[1] == "filter":
     print(json.dumps(found(sys.argv[2], sys.argv[3], sys.argv[4:])))
 elif __name__ == "__main__":
-    for at in range(1, len(sys.argv), 2):
-        main(sys.argv[at], Path(sys.argv[at + 1]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

@@ -31,8 +31,9 @@ from hipslake.tables.delta.delta_lineage import Lineage
 from hipslake.tables.delta.delta_log import DeltaLog, LogState
 from hipslake.tables.delta.delta_marks import DeltaMarks
 from hipslake.tables.delta.delta_origins import note_origin
-from hipslake.tables.delta.delta_protocol import check_delta_writable, check_no_vectors
+from hipslake.tables.delta.delta_protocol import check_delta_writable
 from hipslake.tables.delta.delta_shape import check_delta_written, partition_fields_of
+from hipslake.tables.delta.delta_vectors import deleted_count
 from hipslake.tables.delta.delta_writer import DeltaWriter
 from hipslake.tables.delta.delta_writes import (
     beating_write,
@@ -99,7 +100,6 @@ class DeltaCompaction:
         for path in sweep_delta_writes(table):
             log.info("Table %s: removed %s, which a dead write had left.", name, path)
         check_delta_writable(found, name)
-        check_no_vectors(found, name)
         self._state: LogState = found
 
     @property
@@ -147,6 +147,8 @@ class DeltaCompaction:
                 file.bytes,
                 partition_name(file.entry),
                 mark_of_path(file.entry["path"], self.by),
+                len(file.stored.deletes),
+                deleted=deleted_count(file.entry),
             )
             for file in self._live
         )
@@ -194,7 +196,8 @@ class DeltaCompaction:
         return [file for file in found if write_of_path(file.entry["path"]) not in earlier]
 
     def _access(self, write_id: str) -> DeltaAccess:
-        stored = {file.path: file.stored for file in self._live} if self.partition_columns else {}
+        partial = (file.stored for file in self._live if self.partition_columns or file.stored.deletes)
+        stored = {file.path: file for file in partial}
         clustered = () if self.by is None or self.sort_fields else self.by.columns
         return DeltaAccess(DeltaWriter.of(self._state, self.sort_fields, write_id, clustered), stored)
 

@@ -15,7 +15,7 @@ from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.delta.delta_writer import DeltaWriter
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_checksums import checksum_of_file
-from hipslake.tables.stored_files import StoredFile, read_data_file
+from hipslake.tables.stored_files import StoredFile, count_deleted, read_data_file
 from hipslake.tables.stored_values import RowSum
 
 _OF_GROUP = re.compile(r"data/([^/]+)/(?:.*/)?group-(\d+)-[^/]*-by-([0-9a-f]{12})\.parquet$")
@@ -30,7 +30,7 @@ class DeltaAccess:
     ----------
     writer : DeltaWriter
     stored : dict of str to StoredFile
-        Files with partition values, by their paths.
+        Files with partition values, or of which rows are deleted, by their paths.
     """
 
     writer: DeltaWriter
@@ -40,7 +40,7 @@ class DeltaAccess:
         yield from read_data_file(self._of(path), self.writer.schema, columns, share.of)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
-        return 0
+        return count_deleted(self._of(path), self.writer.schema, share.of)
 
     def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
         # The partition columns are not stored.

@@ -18,6 +18,7 @@ from hipslake.storage.plain_json import plain_json
 from hipslake.tables.delta.delta_actions import Action, whole_path
 from hipslake.tables.delta.delta_log import LogState
 from hipslake.tables.delta.delta_statistics import bound_number, time_number, time_text
+from hipslake.tables.delta.delta_vectors import vector_of
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile, opened_parquet
 from hipslake.versions.write_id import is_write_id
@@ -222,21 +223,18 @@ class DeltaFile:
     def bytes(self) -> int:
         return int(self.entry["size"])
 
-    @property
+    @cached_property
     def stored(self) -> StoredFile:
         """What tasks need to read it.
 
         Raises
         ------
-        PlanError
-            It has a deletion vector.
+        CorruptFileError
+            Its deletion vector is told in no form that is known.
         """
-        if self.entry.get("deletionVector"):
-            raise PlanError(
-                f"{self.path} has a deletion vector, which this library does not read; have the engine that "
-                "wrote it rewrite the file (in Spark: REORG TABLE ... APPLY (PURGE))"
-            )
-        return StoredFile(self.path, tuple(zip(self.state.partition_columns, self.partition, strict=True)))
+        constants = tuple(zip(self.state.partition_columns, self.partition, strict=True))
+        vector = vector_of(self.entry, self.state.location)
+        return StoredFile(self.path, constants, () if vector is None else (vector,))
 
     @cached_property
     def partition(self) -> tuple[Any, ...]:
@@ -267,7 +265,9 @@ class DeltaFile:
             value = self.partition[self.state.partition_columns.index(column)]
             return self.rows if value is None else 0
         told = (self._stats.get("nullCount") or {}).get(column)
-        return told if isinstance(told, int) else None
+        if not isinstance(told, int) or (self.entry.get("deletionVector") and 0 < told < self.rows):
+            return None  # beside a vector a count may be of rows that are deleted
+        return told
 
     @cached_property
     def _stats(self) -> dict[str, Any]:

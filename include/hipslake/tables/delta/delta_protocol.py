@@ -87,14 +87,14 @@ def check_readable(state: LogState, name: str) -> None:
         )
 
 
-def check_no_vectors(state: LogState, name: str) -> None:
+def check_no_vectors(state: LogState, name: str, why: str) -> None:
     """Look that no rows are taken out of data files by deletion vectors; raise `PlanError`."""
     marked = [path for path, file in state.files.items() if file.get("deletionVector")]
     if marked:
         raise PlanError(
-            f"table {name} has deletion vectors, of {len(marked)} files such as {marked[0]}, which this "
-            "library does not read; have the engine that wrote them rewrite the files (in Spark: REORG TABLE "
-            "... APPLY (PURGE))"
+            f"table {name} has deletion vectors, of {len(marked)} files such as {marked[0]}, and it cannot "
+            f"be told which rows they take from which sink; {why} needs a table without them: use mode "
+            "overwrite-interval or upsert, or replace the interval by hand"
         )
 
 

@@ -27,6 +27,7 @@ from hipslake.tables.delta.delta_origins import is_kept, writes_with_rows_of
 from hipslake.tables.delta.delta_protocol import check_no_vectors, check_readable
 from hipslake.tables.delta.delta_shape import check_delta_written, partition_fields_of, shaped_delta
 from hipslake.tables.delta.delta_vacuum import time_of_version, times_of_versions, vacuum_delta
+from hipslake.tables.delta.delta_vectors import deleted_count
 from hipslake.tables.delta.delta_writer import DeltaWriter
 from hipslake.tables.delta.delta_writes import (
     beating_write,
@@ -169,11 +170,7 @@ class DeltaState:
 
     @property
     def totals(self) -> TableTotals:
-        rows = (
-            None
-            if any(file.entry.get("deletionVector") for file in self.files)
-            else sum(file.rows for file in self.files)
-        )
+        rows = sum(file.rows - deleted_count(file.entry) for file in self.files)
         size = sum(file.bytes for file in self.files)
         return TableTotals(rows, size, len(self.files), time_of_version(self._state))
 
@@ -209,7 +206,6 @@ class DeltaState:
         return [TableVersion(version, moment, None) for version, moment in told.items()]
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        check_no_vectors(self._state, self._name)
         wanted = pa.schema([self.schema.field(name) for name in columns])
         for file in self.files:
             yield pa.Table.from_batches(list(read_data_file(file.stored, self.schema, columns)), wanted)
@@ -228,7 +224,7 @@ class DeltaState:
         raise SpecError(f"table {self._name} is a Delta table, which has no tags, such as {name!r}")
 
     def check_no_delete_files(self, why: str) -> None:
-        check_no_vectors(self._state, self._name)
+        check_no_vectors(self._state, self._name, why)
 
     def files_of(self, mark: SinkMark) -> list[DeltaFile]:
         writes = writes_with_rows_of(self.location, mark.write)
@@ -242,7 +238,6 @@ class DeltaState:
 
     @contextmanager
     def writing(self) -> Iterator[DeltaWrite]:
-        check_no_vectors(self._state, self._name)
         write_id = claim_delta_write(self.location)
         try:
             with beating_write(self.location, write_id) as beating:
@@ -299,7 +294,7 @@ class DeltaWrite:
         def checked(now: LogState) -> None:
             self._beating.confirm()
             check_delta_written(self._name, self._state, now)
-            check_no_vectors(now, self._name)
+            self._check_no_row_came_back(now)
             check(DeltaState(self._log, self._name, now))
 
         written = [WrittenDeltaFile.model_validate_json(file.details) for file in added]
@@ -316,3 +311,12 @@ class DeltaWrite:
         finish_write(self._log, self.write_id, [file.path for file in written])
         swept = sweep_after_commit(self._log, stale_after)
         return CommittedSink(committed.version, committed.attempts, tuple(swept))
+
+    def _check_no_row_came_back(self, now: LogState) -> None:
+        """Look that others have not taken back what a deletion vector of a file deleted as it was read."""
+        for path, entry in self._state.files.items():
+            told = entry.get("deletionVector")
+            if told and path in now.files and now.files[path].get("deletionVector") != told:
+                raise ConflictError(
+                    f"table {self._name} was changed by another writer: other rows of {path} are deleted now"
+                )

@@ -20,6 +20,7 @@ from hipslake.tables.delta.delta_checkpoint import write_checkpoint
 from hipslake.tables.delta.delta_files import DATA
 from hipslake.tables.delta.delta_log import DeltaLog, LogState
 from hipslake.tables.delta.delta_protocol import check_delta_writable
+from hipslake.tables.delta.delta_vectors import vector_of
 from hipslake.tables.delta.delta_writes import living_delta_writes, sweep_delta_writes, writes_below
 from hipslake.tables.old_files import OrphanFile, is_data_name, old_files
 from hipslake.tables.protocol import TableVacuumOutcome
@@ -163,16 +164,23 @@ def _oldest_kept(table: DeltaLog, times: dict[int, datetime], retention: Retenti
 def _unneeded(table: DeltaLog, oldest: int) -> list[str]:
     """The data files that no version from one on has, as far as the log still names them."""
     state = table.at(oldest)
-    needed, known = set(state.files), set(state.removed)
+    needed = {path for told in state.files.values() for path in _paths(table, told)}
+    known = {path for told in state.removed.values() for path in _paths(table, told)}
     for version, actions in table.commits():
         for action in actions:
             for kind in ("add", "remove"):
                 if told := action.get(kind):
-                    known.add(told["path"])
+                    known.update(_paths(table, told))
                     if kind == "add" and version > oldest:
-                        needed.add(told["path"])
-    standing = {whole_path(table.location, path) for path in needed}
-    return sorted({whole_path(table.location, path) for path in known - needed} - standing)
+                        needed.update(_paths(table, told))
+    return sorted(known - needed)
+
+
+def _paths(table: DeltaLog, told: Action) -> list[str]:
+    """Where a data file lies, and the file of its deletion vector."""
+    vector = vector_of(told, table.location)
+    others = [] if vector is None or vector.inline else [vector.path]
+    return [whole_path(table.location, told["path"]), *others]
 
 
 def _forget(table: DeltaLog, oldest: int) -> None:
