@@ -213,8 +213,8 @@ class DeltaState:
     def at(self, version: int | str) -> DeltaState:
         if isinstance(version, str):
             raise VersionNotFoundError(
-                f"table {self._name} is a Delta table, which has no tags and no branches, such as {version!r}; "
-                "give the number of a version"
+                f"table {self._name} is a Delta table, which has no tags and no branches, such as "
+                f"{version!r}; give the number of a version"
             )
         found = self._log.at(version)
         check_readable(found, self._name)
