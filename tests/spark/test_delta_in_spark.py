@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hipslake.engine.this_process import ThisProcess
 from hipslake.spark.engine import SparkEngine
+from hipslake.steps.compact_table import run as compaction
+from hipslake.steps.compact_table.request import CompactTableRequest, FrozenCompaction
+from hipslake.steps.run import RunFolder
+from hipslake.steps.stream import run as draining
 from pyspark.sql import SparkSession
 
 from tests.tables.compaction.compacting import compact, request, stars
 from tests.tables.delta.delta_lake import DeltaLake, plain_delta_rows, plain_log
+from tests.tables.landing import Landing
 from tests.tables.plain_reader import counted
 from tests.tables.sinking import utc
 
@@ -50,3 +56,38 @@ def test_spark_and_this_process_leave_the_same_table(spark: SparkSession, tmp_pa
         clustered.append(report.checksum)
     assert contents[0] == contents[1]
     assert clustered[0] == clustered[1]
+
+
+def test_a_stream_is_drained_into_a_delta_table_and_packed(spark: SparkSession, tmp_path: Path) -> None:
+    lands = Landing(
+        tmp_path,
+        SparkEngine(spark),
+        stream={"max_files": 1, "compact": True},
+        format="delta",
+        iceberg={},
+        partition=["night"],
+    )
+    location = tmp_path / "warehouse" / "delta" / "survey" / "alerts"
+
+    def ids() -> list[int]:
+        return sorted(row["id"] for row in plain_delta_rows(location))
+
+    for number in range(4):
+        lands.land(f"{number}.parquet", 3 * number, age=10 - number)
+    asked = lands.request()
+    report = draining.run(asked, lands.engine)
+    assert (report.batches, report.rows_out) == (4, 12)
+    told = report.committed(asked.run_uri)
+    assert told is not None
+    assert (told.version, told.rows) == (str(report.snapshot_id), 12)
+    assert len(plain_log(location)) == 4
+    folder = RunFolder(f"{asked.run_uri}/compact")
+    spec = folder.read(RunFolder.RUN, FrozenCompaction).spec
+    packed = CompactTableRequest(run_uri=folder.uri, warehouse=lands.warehouse, spec=spec)
+    assert compaction.run(packed, ThisProcess()).rows_out == 12
+    assert len(plain_log(location)) == 1
+    lands.forget(3)
+    assert lands.drain().found == 1  # the batch comes again, and is there
+    lands.land("4.parquet", 12)
+    assert lands.drain().batches == 1
+    assert ids() == list(range(15))
