@@ -178,7 +178,7 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     },
     **{
         (pipeline, end): lambda value, warehouse: resolve_window(given=(value, None)) and None
-        for pipeline in ("catalog_ingest", "iceberg_sink")
+        for pipeline in ("catalog_ingest", "iceberg_sink", "table_evolve")
         for end in ("window_start", "window_end")
     },
 }

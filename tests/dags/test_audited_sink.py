@@ -11,6 +11,7 @@ import pytest
 from hipslake.steps.audit.request import AuditReport
 from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder, run_uri
+from hipslake_airflow.web.runs import error_of
 
 from tests.dags.test_iceberg_sink import NIGHTS, last_event, states, table_of, write_spec
 from tests.steps.nights import Survey, night_rows
@@ -84,6 +85,11 @@ def test_a_night_that_does_not_pass_fails_the_run_until_it_is_mended(
     assert failed.error is not None
     assert failed.error.kind == "AuditError"
     assert "ranges: mag lies at most 40: 1 values do not, such as 41.0" in failed.error.message
+    shown = error_of(str(tables.parents[1] / "warehouse"), refused.dag_id, refused.run_id, ["audit"])
+    assert shown is not None
+    assert shown.startswith(
+        "audit: AuditError: table survey.sample: 1 of 2 checks of the audit are not passed"
+    )
     assert table_of(tables).scan().to_arrow().num_rows == 400
     assert last_event("hipslake://tables/sample") == event
 

@@ -78,6 +78,8 @@ mode: upsert
 key: id
 duplicates: last by ts
 target_file_size: 64 MiB
+evolve: all
+rename: {band: filter, position.ra: lon}
 properties: {format-version: "2"}
 schedule: "@daily"
 """

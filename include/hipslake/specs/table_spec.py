@@ -20,6 +20,7 @@ from pydantic import (
 from hipslake.errors import SpecError
 from hipslake.specs.audit_spec import AuditSpec, check_refs
 from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
+from hipslake.specs.column_renames import check_renames
 from hipslake.specs.partition_fields import PartitionField, SortField, TransformName
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
@@ -245,7 +246,9 @@ class PlacedTable(Frozen):
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
-    of_no_outcome = frozenset({"schedule", "vacuum", "write", "branch", "audit", "tag", "stream"})
+    of_no_outcome = frozenset(
+        {"schedule", "vacuum", "write", "branch", "audit", "tag", "evolve", "rename", "stream"}
+    )
     counted_if_said = frozenset({"order_by", "operation", "missing_deletes", "format", "delta"})
 
     source: RowsSpec
@@ -264,6 +267,8 @@ class TableSpec(NamedSpec):
     interval: Column | None = None  # mode overwrite-interval: the column of the time
     write: WriteMode | None = None  # None: as the table's properties say, copy-on-write if they do not
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+    evolve: Literal["add", "all"] = "add"  # what a sink changes: columns, or all that is asked for
+    rename: dict[Column, Column] = Field(default_factory=dict)  # columns of the table, from old to new names
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
     stream: StreamSpec | None = None  # None: a run takes what the source has, or the files of an interval
     schedule: Following = None  # None: when the catalog that it is fed from is published; of a stream, always
@@ -397,6 +402,7 @@ class TableSpec(NamedSpec):
 
     @model_validator(mode="after")
     def _refs_fit(self) -> TableSpec:
+        check_renames(self.rename)
         check_refs(branch=self.branch, audit=self.audit, tag=self.tag, has_interval=self.needs_interval)
         return self
 
@@ -413,6 +419,9 @@ class TableSpec(NamedSpec):
         for name, given in (("branch", self.branch), ("tag", self.tag)):
             if given is not None:
                 raise ValueError(f"{name}: a Delta table has no branches and no tags; leave it out")
+        for name, is_said in (("evolve", self.evolve != "add"), ("rename", bool(self.rename))):
+            if is_said:
+                raise ValueError(f"{name}: of a Delta table, only columns are added; leave it out")
         for field in self.partition:
             if field.transform not in (TransformName.IDENTITY, TransformName.HEALPIX):
                 raise ValueError(

@@ -185,6 +185,7 @@ STEPS = {
         ),
         _step("audit", "audit:Audit", "audit.run:run"),
         _step("drain", "stream:Drain", "stream.run:run", "drain_stream"),
+        _step("evolve_table", "evolve_table:EvolveTable", "evolve_table.run:run"),
         _step(
             "resolve:compact_table", "compact_table:ResolveCompaction", "compact_table.resolve_compaction:run"
         ),

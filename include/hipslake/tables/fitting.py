@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_spec import TableMode, TableSpec
+from hipslake.tables.nested_casts import nested_cast, null_column
 from hipslake.tables.sink_order import SinkOrder
 from hipslake.tables.transforms import partition_values, result_type
 
@@ -215,17 +215,6 @@ def conformed(
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def null_column(kind: pa.DataType, rows: int) -> pa.Array:
-    """A column without values.
-
-    Below a null struct, parts that are required have a value of no meaning: Arrow looks for nulls there
-    without looking at the struct.
-    """
-    if not pa.types.is_nested(kind):
-        return pa.nulls(rows, kind)
-    return pa.array([None], kind).take(pa.array(np.zeros(rows, np.int64)))
-
-
 def arrow_internal(array: pa.Array) -> list[Any]:
     """Values of an Arrow array as records of Iceberg hold them."""
     kind = array.type
@@ -253,7 +242,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column
     try:
         rows = in_other_form(column) if are_two_forms(column.type, field.type) else column
-        return rows.cast(field.type, safe=True)
+        return nested_cast(rows, field.type)
     except (ValueError, pa.ArrowNotImplementedError) as error:
         raise InputError(
             f"column {field.name!r}: a value of {column.type} does not fit {field.type}, as which the "

@@ -23,6 +23,7 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
+from hipslake.tables.alterations import EvolvingTable, TableAlteration
 from hipslake.tables.branch_protocol import BranchedTable
 from hipslake.tables.compaction_protocol import CompactedTable, WriteUnderWay
 from hipslake.tables.marks import SinkMark
@@ -340,7 +341,7 @@ class ShapedTable(NamedTuple):
 
     state: TableState
     created: bool
-    columns_added: tuple[str, ...]
+    changes: tuple[TableAlteration, ...]
 
 
 class TableVacuumOutcome(Frozen):
@@ -356,7 +357,7 @@ class TableVacuumOutcome(Frozen):
     orphan_bytes: int = 0
 
 
-class NamedTable(BranchedTable, Protocol):
+class NamedTable(BranchedTable, EvolvingTable, Protocol):
     """A table by its name, whether there is one yet or not; on main, or on a branch."""
 
     def close(self) -> None:
@@ -369,7 +370,7 @@ class NamedTable(BranchedTable, Protocol):
         """Its newest version; `SpecError` if there is no such table."""
 
     def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
-        """The table of a spec: made if absent, and given the columns of the rows (`stored`) that it lacks."""
+        """The table of a spec: made if absent, and changed as it allows where rows (`stored`) do not fit."""
 
     def sweep(self, stale_after: float | None = None) -> list[str]:
         """Delete what dead writes have left; return the paths below the table's location."""

@@ -134,6 +134,7 @@ class SinkOutcome(Frozen):
     found_snapshot_id: int | None = None  # that has them; None: it has expired
     found_rows: int = 0
     columns_added: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()  # of the table, so that the rows fit; in words
     swept: tuple[str, ...] = ()  # of dead writes of the table
     rows_in: int = 0  # read from the source
     rows_out: int = 0  # of them, in the table now

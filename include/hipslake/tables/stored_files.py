@@ -22,7 +22,8 @@ from hipslake.storage.int96 import check_int96, int96_columns, unit_for
 from hipslake.storage.parquet_failures import parquet_failures
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.deleted_rows import DeleteFile, DeletesOfFile
-from hipslake.tables.fitting import null_column, number_type
+from hipslake.tables.fitting import number_type
+from hipslake.tables.nested_casts import null_column
 
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"

@@ -310,6 +310,23 @@ class DeleteTableRowsOperator(SpecOperator):
         return None if report.snapshot_id is not None else "No row is left to delete."
 
 
+class EvolveTableOperator(SpecOperator):
+    """Change a table so that its spec and its rows fit to it, or say what would be changed.
+
+    Reads the params `dry_run`, `window_start` and `window_end`. Parameters are those of `SpecOperator`.
+    """
+
+    step = "evolve_table"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        spec, params = _spec_with_connection(self.spec_file), context["params"]
+        window = {"window": window_of(context)} if spec.needs_interval else {}
+        return {**window, "spec_file": self.spec_file, "dry_run": bool(params["dry_run"])}
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.changes or report.dry_run else report.text
+
+
 class VacuumTableOperator(SpecOperator, RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 

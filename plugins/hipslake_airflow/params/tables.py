@@ -87,6 +87,19 @@ def table_delete_params(spec: TableSpec) -> dict[str, Param]:
     }
 
 
+def evolve_params(spec: TableSpec) -> dict[str, Param]:
+    """Return the params of a run that changes a table as its spec asks."""
+    dry_run = switch_field("Dry run", "Only say in the log what would be changed.", on=True)
+    if isinstance(spec.source, CatalogRowsSpec) or not spec.needs_interval:
+        return {"dry_run": dry_run}
+    start = "Of the interval whose files say the columns of the source. Empty: only the spec is looked at."
+    return {
+        "dry_run": dry_run,
+        "window_start": moment_field("Window start", start),
+        "window_end": moment_field("Window end", "The end of that interval."),
+    }
+
+
 def compaction_params(spec: CompactionSpec) -> dict[str, Param]:
     """Return the params of a table's compaction."""
     all_files = (

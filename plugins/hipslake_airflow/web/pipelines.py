@@ -24,7 +24,7 @@ KEEP_CATALOG = (
 MAKE_TABLE = ("iceberg_sink",)
 MAKE_CUBE = ("cube_build", "cube_align")
 KEEP_CUBE = ("cube_query", "cube_stats", "cube_cleanup", "cube_copy", "cube_remove_partitions", "cube_delete")
-KEEP_TABLE = ("table_compact", "table_delete", "table_vacuum")
+KEEP_TABLE = ("table_compact", "table_delete", "table_evolve", "table_vacuum")
 EXPORT = "catalog_export"
 
 

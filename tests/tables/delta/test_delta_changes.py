@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hipslake.api.table import Table
-from hipslake.errors import ConflictError, InputError, SpecError, VersionNotFoundError
+from hipslake.errors import ConflictError, InputError, SchemaMismatchError, SpecError, VersionNotFoundError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.registry import STEPS
 from hipslake.steps.run import run_uri
 from hipslake.steps.table_delete.request import DeleteTableRowsReport, DeleteTableRowsRequest
 from hipslake.tables.delta import delta_commit
+from hipslake.tables.opening import open_table
 from pydantic import ValidationError
 
 from tests.tables.delta.delta_lake import DeltaLake, plain_delta_rows, plain_log
@@ -222,3 +225,22 @@ def test_a_delete_ends_as_a_conflict_if_others_keep_changing_the_table(
     with pytest.raises(ConflictError, match="files that came meanwhile may hold rows to be deleted"):
         Table.open(delta.location(spec)).delete([2], key="id", force=True)
     assert values(delta.location(spec)) == [(1, 0), (2, 0), (2, 1), (2, 1)]
+
+
+def test_only_columns_are_added_by_a_plan(delta: DeltaLake) -> None:
+    spec = delta.spec()
+    delta.sink(spec, pa.table({"id": [1]}))
+    stored = pa.schema([("id", pa.int64()), ("x", pa.float64())])
+    with closing(open_table(spec.place, delta.warehouse, spec.table)) as table:
+        planned = table.evolve(spec, stored)
+        assert [each.text for each in planned] == ["column x is added"]
+        assert table.existing().schema.names == ["id"]
+        assert table.evolve(spec, None, dry_run=False) == ()
+        assert table.evolve(spec, stored, dry_run=False) == planned
+        assert table.evolve(spec, stored, dry_run=False) == ()
+        assert table.existing().schema.names == ["id", "x"]
+        with pytest.raises(SchemaMismatchError, match="is partitioned by nothing, the spec says id"):
+            table.evolve(delta.spec(partition=["id"]), stored)
+    for given in ({"evolve": "all"}, {"rename": {"id": "key"}}):
+        with pytest.raises(ValidationError, match="of a Delta table, only columns are added"):
+            delta.spec(**given)

@@ -183,6 +183,7 @@ class SinkReport(Report):
     rows_in_table: int = 0  # of these intervals, also of those that an earlier attempt has sunk
     created: bool = False  # the table
     columns_added: str = ""
+    changes: tuple[str, ...] = ()  # of the table, so that the rows fit; in words
     commits: int = 0
     expected_files: int = 0
     files_removed: int = 0

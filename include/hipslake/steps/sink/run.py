@@ -130,6 +130,7 @@ def _report(
         snapshot_id=snapshots[-1] if snapshots else None,
         created=any(each.created for each in outcomes),
         columns_added=", ".join(name for each in outcomes for name in each.columns_added),
+        changes=tuple(dict.fromkeys(text for each in outcomes for text in each.changes)),
         commits=sum(each.snapshot_id is not None for each in outcomes),
         rows_in_table=sum(interval.rows for interval in intervals),
         intervals=intervals,

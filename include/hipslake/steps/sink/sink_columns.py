@@ -70,10 +70,16 @@ def check_rows(schema: pa.Schema, columns: Sequence[str] | None, spec: TableSpec
     SchemaMismatchError, SpecError
         As of `check_sink_columns`.
     """
+    stored = stored_columns(schema, columns, spec)
+    check_key(stored, spec.key)
+
+
+def stored_columns(schema: pa.Schema, columns: Sequence[str] | None, spec: TableSpec) -> pa.Schema:
+    """The columns of rows as a table keeps them; as of `check_rows`."""
     check_operations(schema, spec)
     stored = stored_schema(without_operations(schema, spec.operation), columns, _derived(spec))
     check_fields(spec, stored)
-    check_key(stored, spec.key)
+    return stored
 
 
 def _check(peeked: pa.Schema, spec: TableSpec) -> None:

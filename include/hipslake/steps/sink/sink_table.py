@@ -31,8 +31,10 @@ from hipslake.steps.sink.stream_batches import check_batches_known, has_batch
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
+from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import KEPT, SinkMark, same_digest
+from hipslake.tables.nested_casts import renamed
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import table_of
 from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState
@@ -114,7 +116,7 @@ class _Sink:
         self._stale_after = stale_after
         self._phases = Phases()
         self._created = False
-        self._columns_added: tuple[str, ...] = ()
+        self._changes: tuple[TableAlteration, ...] = ()
         self._swept: tuple[str, ...] = ()
 
     def run(self) -> SinkOutcome:
@@ -141,7 +143,8 @@ class _Sink:
         """Open the rows, and look whether they are what the spec says."""
         order, spec = self._order, self._order.spec
         now = self._table.now()
-        rows = rows_of(order.rows, self._engine, None if now is None else now.schema)
+        standing = None if now is None else renamed(now.schema, spec.rename)
+        rows = rows_of(order.rows, self._engine, standing)
         deleted: Rows | None = None
         if spec.operation is not None and not isinstance(rows, NoRows):
             check_operations(rows.schema, spec)
@@ -168,10 +171,10 @@ class _Sink:
             check_has_columns(order, before, stored, now.schema)
 
     def _shaped(self, opened: _Opened) -> TableState:
-        """The table, made if there is none, with columns for the rows."""
+        """The table, made if there is none, and changed so that the rows fit."""
         shaped = self._table.shaped(self._order.spec, opened.stored)
         self._created |= shaped.created
-        self._columns_added = tuple(dict.fromkeys([*self._columns_added, *shaped.columns_added]))
+        self._changes += shaped.changes
         return shaped.state
 
     def _try(self, opened: _Opened) -> SinkOutcome:
@@ -275,7 +278,10 @@ class _Sink:
             location=tried.table.location,
             snapshot_id=committed.version,
             created=self._created,
-            columns_added=self._columns_added,
+            columns_added=tuple(
+                dict.fromkeys(each.column for each in self._changes if each.kind is EvolutionKind.ADD)
+            ),
+            changes=tuple(dict.fromkeys(each.text for each in self._changes)),
             swept=self._swept,
             rows_in=counted.rows + replaced.left_out + counted.delete_records,
             delete_records=counted.delete_records,

@@ -119,7 +119,7 @@ def _began_before(described: dict[str, Any], moment: datetime) -> bool:
 
 def _described(storage: Storage, folder: str) -> dict[str, Any]:
     """What a run has frozen; of a run of a single step, the request of that step."""
-    requests = ("vacuum", "vacuum_table", "export", "hips")
+    requests = ("vacuum", "vacuum_table", "evolve_table", "export", "hips")
     names = (RunFolder.RUN, *map(RunFolder.request_path, requests))
     found: Any = next(_documents(storage, [storage.join(folder, name) for name in names]), None)
     return found if isinstance(found, dict) else {}

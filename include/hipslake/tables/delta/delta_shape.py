@@ -61,10 +61,7 @@ def shaped_delta(
     ConflictError
         Others kept changing the schema at the same time.
     """
-    check_fields(spec, stored)
-    columns = _partition_columns(spec)
-    kept = kept_schema(stored)
-    check_partition_types(kept, columns)
+    columns, kept = _columns_and_schema(spec, stored)
     for _ in range(_TRIES):
         state, attempt = table.newest(), uuid.uuid4().hex
         if state is None:
@@ -73,12 +70,7 @@ def shaped_delta(
                 return _read(table, spec), True, ()
             continue
         check_delta_writable(state, spec.table)
-        missing = _missing(spec.table, state.schema, kept)
-        if state.partition_columns != columns:
-            raise SchemaMismatchError(
-                f"table {spec.table} is partitioned by {', '.join(state.partition_columns) or 'nothing'}, "
-                f"the spec says {', '.join(columns) or 'nothing'}; write what the table has"
-            )
+        missing = _lacking(state, spec, kept, columns)
         if not missing:
             return state, False, ()
         if commit_metadata(table, state.version + 1, _addition(state, missing, attempt), attempt):
@@ -86,6 +78,31 @@ def shaped_delta(
             log.info("Delta table %s gets column %s.", spec.table, ", ".join(names))
             return _read(table, spec), False, names
     raise ConflictError(f"table {spec.table}: others kept changing its schema; try again later")
+
+
+def lacking_columns(state: LogState, spec: TableSpec, stored: pa.Schema) -> tuple[str, ...]:
+    """The columns that `shaped_delta` would add to a table; it raises the same errors."""
+    columns, kept = _columns_and_schema(spec, stored)
+    check_delta_writable(state, spec.table)
+    return tuple(field.name for field in _lacking(state, spec, kept, columns))
+
+
+def _columns_and_schema(spec: TableSpec, stored: pa.Schema) -> tuple[tuple[str, ...], pa.Schema]:
+    """The columns that a spec partitions by, and those of the rows as a Delta table keeps them."""
+    check_fields(spec, stored)
+    columns, kept = _partition_columns(spec), kept_schema(stored)
+    check_partition_types(kept, columns)
+    return columns, kept
+
+
+def _lacking(state: LogState, spec: TableSpec, kept: pa.Schema, columns: tuple[str, ...]) -> list[pa.Field]:
+    missing = _missing(spec.table, state.schema, kept)
+    if state.partition_columns != columns:
+        raise SchemaMismatchError(
+            f"table {spec.table} is partitioned by {', '.join(state.partition_columns) or 'nothing'}, "
+            f"the spec says {', '.join(columns) or 'nothing'}; write what the table has"
+        )
+    return missing
 
 
 def _read(table: DeltaLog, spec: TableSpec) -> LogState:

@@ -15,6 +15,7 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import DeltaSpec, RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
+from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.delta.delta_actions import OURS
 from hipslake.tables.delta.delta_commit import DeltaChange, commit_delta
 from hipslake.tables.delta.delta_compaction import DeltaCompaction
@@ -25,7 +26,12 @@ from hipslake.tables.delta.delta_log import DeltaLog, LogState
 from hipslake.tables.delta.delta_marks import APPLICATION, DeltaMarks
 from hipslake.tables.delta.delta_origins import is_kept, writes_with_rows_of
 from hipslake.tables.delta.delta_protocol import check_no_vectors, check_readable
-from hipslake.tables.delta.delta_shape import check_delta_written, partition_fields_of, shaped_delta
+from hipslake.tables.delta.delta_shape import (
+    check_delta_written,
+    lacking_columns,
+    partition_fields_of,
+    shaped_delta,
+)
 from hipslake.tables.delta.delta_vacuum import time_of_version, times_of_versions, vacuum_delta
 from hipslake.tables.delta.delta_vectors import deleted_count
 from hipslake.tables.delta.delta_writer import DeltaWriter
@@ -97,8 +103,19 @@ class DeltaTable:
         return found
 
     def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
-        state, created, columns_added = shaped_delta(self._log, spec, stored)
-        return ShapedTable(DeltaState(self._log, self._name, state), created, columns_added)
+        state, created, added = shaped_delta(self._log, spec, stored)
+        return ShapedTable(DeltaState(self._log, self._name, state), created, _alterations(added))
+
+    def evolve(
+        self, spec: TableSpec, stored: pa.Schema | None, *, dry_run: bool = True
+    ) -> tuple[TableAlteration, ...]:
+        self.existing()  # a sink would make it
+        state = self._log.newest()
+        if stored is None or state is None:
+            return ()
+        if dry_run:
+            return _alterations(lacking_columns(state, spec, stored))
+        return _alterations(shaped_delta(self._log, spec, stored)[2])
 
     def branch(self) -> None:
         """A Delta table has no branches."""
@@ -125,6 +142,10 @@ class DeltaTable:
 
     def compaction(self, run: Storage, by: ClusterMark | None = None) -> DeltaCompaction:
         return DeltaCompaction(self._log, self._name, run, by)
+
+
+def _alterations(added: tuple[str, ...]) -> tuple[TableAlteration, ...]:
+    return tuple(TableAlteration(EvolutionKind.ADD, name, f"column {name} is added") for name in added)
 
 
 class DeltaState:

@@ -18,6 +18,7 @@ from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import IcebergSpec, RowOperation, TableSpec, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
+from hipslake.tables.alterations import TableAlteration
 from hipslake.tables.branch_protocol import BranchState
 from hipslake.tables.iceberg.branch_publishing import drop_branch, publish_branch
 from hipslake.tables.iceberg.branches import branch_of, check_tag, is_published, on_branch
@@ -41,7 +42,7 @@ from hipslake.tables.iceberg.stored_marks import (
     true_properties,
 )
 from hipslake.tables.iceberg.table_partitioning import partition_fields
-from hipslake.tables.iceberg.table_shape import fitting_table
+from hipslake.tables.iceberg.table_shape import evolve_table, fitting_table
 from hipslake.tables.iceberg.write_folders import (
     claim,
     finish,
@@ -98,11 +99,16 @@ class IcebergTable:
         return self._shown(open_table(self._catalog, self._name))
 
     def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
-        table, created, columns_added = fitting_table(self._catalog, spec, stored)
+        table, created, changes = fitting_table(self._catalog, spec, stored)
         if self._branch is not None and table.current_snapshot() is None:
             _begin_main(table)
             table = open_table(self._catalog, self._name)
-        return ShapedTable(self._shown(table), created, columns_added)
+        return ShapedTable(self._shown(table), created, changes)
+
+    def evolve(
+        self, spec: TableSpec, stored: pa.Schema | None, *, dry_run: bool = True
+    ) -> tuple[TableAlteration, ...]:
+        return evolve_table(self._catalog, spec, stored, dry_run=dry_run)
 
     def branch(self) -> BranchState | None:
         if self._branch is None or (table := find_table(self._catalog, self._name)) is None:

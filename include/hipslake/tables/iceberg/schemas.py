@@ -1,4 +1,4 @@
-"""Columns as Iceberg keeps them: the types that Arrow columns get, and how a table takes further columns."""
+"""Columns as Iceberg keeps them: the types that Arrow columns get, and how rows fit them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids, schema_to_pyarr
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from hipslake.errors import ConflictError, SchemaMismatchError
-from hipslake.tables.fitting import WIDER, holds_type
 from hipslake.tables.stored_files import NAME_MAPPING
 
 
@@ -31,42 +30,7 @@ def with_name_mapping(schema: pa.Schema, properties: Mapping[str, str]) -> pa.Sc
     return schema.with_metadata({NAME_MAPPING: mapping}) if mapping else schema
 
 
-def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.Field]:
-    """The columns that a table has to get before the rows fit.
-
-    Raises
-    ------
-    SchemaMismatchError
-        A column has another type in the table, which does not hold all values of the new one; or the table
-        requires a column that the rows lack.
-    """
-    kinds = {field.name: field for field in arrow_schema(standing)}
-    missing = []
-    for field in stored:
-        if field.name not in kinds:
-            _check_addable(table, field.name, standing)
-            missing.append(field)
-            continue
-        old = kinds[field.name].type
-        if not holds_type(old, field.type):
-            narrowing = (old, field.type) in WIDER
-            what = "is narrower, and would lose values" if narrowing else "is another type"
-            raise SchemaMismatchError(
-                f"table {table}: column {field.name!r} is of type {old} there and {field.type} in the "
-                f"source; the table's {what}. Change the source, leave the column out, or widen it in the "
-                "table first"
-            )
-    given = set(stored.names)
-    required = sorted(f.name for f in standing.fields if f.required and f.name not in given)
-    if required:
-        raise SchemaMismatchError(
-            f"table {table} requires column {', '.join(required)}, which the source lacks; add it to "
-            "the source"
-        )
-    return missing
-
-
-def _check_addable(table: str, name: str, standing: Schema) -> None:
+def check_addable(table: str, name: str, standing: Schema) -> None:
     """Check that the name of a new column is unlike those that a table has."""
     if name in standing.column_names:
         raise SchemaMismatchError(

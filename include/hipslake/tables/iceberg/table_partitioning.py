@@ -13,30 +13,10 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirectio
 from pyiceberg.table.sorting import SortField as IcebergSortField
 from pyiceberg.transforms import parse_transform
 
-from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.errors import SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
-from hipslake.specs.table_spec import TableSpec
-from hipslake.tables.fitting import in_table
 from hipslake.tables.iceberg.schemas import arrow_schema
 from hipslake.tables.transforms import result_type
-
-
-def check_partition(table: Table, spec: TableSpec) -> None:
-    """Check that a table is partitioned as its spec says.
-
-    Raises
-    ------
-    SchemaMismatchError
-        It is not: a sink does not repartition.
-    """
-    standing = [str(field) for field in partition_fields(table)]
-    wanted = [str(in_table(field)) for field in spec.partition]
-    if standing != wanted:
-        raise SchemaMismatchError(
-            f"table {spec.table} is partitioned by {', '.join(standing) or 'nothing'}, the spec says "
-            f"{', '.join(wanted) or 'nothing'}; write into the spec what the table has, or sink into "
-            "another table"
-        )
 
 
 def partition_spec(fields: tuple[PartitionField, ...], schema: Schema) -> PartitionSpec:

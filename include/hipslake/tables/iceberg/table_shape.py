@@ -1,4 +1,4 @@
-"""The table that rows of a spec go into: made if it is absent, given the columns that it lacks."""
+"""The table that rows of a spec go into: made if it is absent, changed so that they fit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from sqlalchemy.exc import IntegrityError
 from hipslake.errors import ConflictError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
+from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import check_fields
 from hipslake.tables.iceberg.catalog_answers import unknown_outcome
 from hipslake.tables.iceberg.catalogs import check_writable, find_table, has_namespace, open_table, reaching
 from hipslake.tables.iceberg.metadata_files import version_of
-from hipslake.tables.iceberg.schemas import iceberg_schema, missing_columns
-from hipslake.tables.iceberg.table_partitioning import check_partition, partition_spec, sort_order
+from hipslake.tables.iceberg.schemas import iceberg_schema
+from hipslake.tables.iceberg.table_evolution import Evolution, planned_evolution
+from hipslake.tables.iceberg.table_partitioning import partition_spec, sort_order
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,8 @@ _TRIES = 20
 
 def fitting_table(
     catalog: Catalog, spec: TableSpec, stored: pa.Schema
-) -> tuple[Table, bool, tuple[str, ...]]:
-    """Return the table of a spec: created if absent, with columns added if the rows have more.
+) -> tuple[Table, bool, tuple[TableAlteration, ...]]:
+    """Return the table of a spec: created if absent, changed as the spec allows if the rows do not fit.
 
     Parameters
     ----------
@@ -56,17 +58,18 @@ def fitting_table(
     pyiceberg.table.Table
     bool
         Whether it was created.
-    tuple of str
-        The columns that were added.
+    tuple of TableAlteration
+        What was changed.
 
     Raises
     ------
     SchemaMismatchError
-        A column does not fit, or is missing; or the table is partitioned in another way.
+        A column does not fit, or is missing; or the table is partitioned in another way; and the spec does
+        not allow to change that.
     ConflictError
         Others kept changing the schema at the same time.
     CommitStateUnknownError
-        The catalog does not say whether the columns were added.
+        The catalog does not say whether the table was changed.
     """
     check_fields(spec, stored)
     for _ in range(_TRIES):
@@ -79,26 +82,51 @@ def fitting_table(
                 _forget(catalog, spec.table, attempt, 0)
                 continue
         check_writable(table)
-        missing = missing_columns(spec.table, table.schema(), stored)
-        check_partition(table, spec)
-        if not missing:
+        evolution = planned_evolution(table, spec, stored, allowed_to(spec))
+        if not evolution.changes:
             return table, False, ()
-        try:
-            with reaching(catalog.name), table.transaction() as transaction:
-                transaction.set_properties({SHAPED_BY: attempt})
-                with transaction.update_schema() as update:
-                    for field in iceberg_schema(pa.schema(missing)).fields:
-                        update.add_column((field.name,), field.field_type)
-        except CommitFailedException:
-            _forget(catalog, spec.table, attempt, version_of(table.metadata_location) + 1)
-            continue
-        except CommitStateUnknownException as error:
-            what = f"column {missing[0].name} is not known to be there"
-            raise unknown_outcome(table, what, error) from error
-        names = tuple(field.name for field in missing)
-        log.info("Table %s gets column %s.", spec.table, ", ".join(names))
-        return open_table(catalog, spec.table), False, names
+        if _committed(catalog, table, spec.table, evolution, attempt):
+            return open_table(catalog, spec.table), False, tuple(evolution.changes)
     raise ConflictError(f"table {spec.table}: others kept changing its schema; try again later")
+
+
+def evolve_table(
+    catalog: Catalog, spec: TableSpec, stored: pa.Schema | None, *, dry_run: bool
+) -> tuple[TableAlteration, ...]:
+    """Change a table so that a spec and rows fit to it; as `NamedTable.evolve`."""
+    for _ in range(_TRIES):
+        table, attempt = open_table(catalog, spec.table), uuid.uuid4().hex
+        check_writable(table)
+        evolution = planned_evolution(table, spec, stored, EvolutionKind)
+        if dry_run or not evolution.changes:
+            return tuple(evolution.changes)
+        if _committed(catalog, table, spec.table, evolution, attempt):
+            return tuple(evolution.changes)
+    raise ConflictError(f"table {spec.table}: others kept changing its schema; try again later")
+
+
+def allowed_to(spec: TableSpec) -> tuple[EvolutionKind, ...]:
+    """What a sink may change of its table."""
+    if spec.evolve == "all":
+        return tuple(EvolutionKind)
+    return (EvolutionKind.ADD, EvolutionKind.RENAME)
+
+
+def _committed(catalog: Catalog, table: Table, name: str, evolution: Evolution, attempt: str) -> bool:
+    """Ask the catalog for changes that were planned; False if others were first."""
+    evolution.transaction.set_properties({SHAPED_BY: attempt})
+    try:
+        with reaching(catalog.name):
+            evolution.transaction.commit_transaction()
+    except CommitFailedException:
+        _forget(catalog, name, attempt, version_of(table.metadata_location) + 1)
+        return False
+    except CommitStateUnknownException as error:
+        what = f"it is not known that {evolution.changes[0].text}"
+        raise unknown_outcome(table, what, error) from error
+    for each in evolution.changes:
+        log.info("Table %s: %s.", name, each.text)
+    return True
 
 
 def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) -> Table:
