@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from hipslake.clustering.curves import Curve
-from hipslake.clustering.file_placement import Placement, drawn, sample_size
-from hipslake.clustering.range_ids import NUM_RANGES, RangeBounds, check_num_ranges
+from hipslake.clustering.file_placement import along_curve
+from hipslake.clustering.range_ids import NUM_RANGES, check_num_ranges
 from hipslake.engine.reordering import in_order
 from hipslake.errors import InputError, SpecError
-from hipslake.sphere.curve import curve_order
 
 Rows = TypeVar("Rows")
 """A `pyspark.sql.DataFrame` or a `pyarrow.Table`."""
@@ -83,7 +81,7 @@ def cluster(
     if isinstance(rows, pa.Table):
         if files is not None:
             raise SpecError(f"files is {files}: a table is put in order as a whole; leave files out")
-        return _in_curve_order(rows, columns, Curve(curve), num_ranges, seed)
+        return in_order(rows, along_curve(rows, columns, Curve(curve), num_ranges=num_ranges, seed=seed))
     if not type(rows).__module__.startswith("pyspark.sql."):
         raise InputError(
             f"{type(rows).__module__}.{type(rows).__name__}: rows to cluster are a Spark DataFrame or a "
@@ -101,14 +99,3 @@ def cluster(
         sort_within_files=sort_within_files,
         seed=seed,
     )
-
-
-def _in_curve_order(
-    table: pa.Table, columns: Sequence[str], curve: Curve, num_ranges: int, seed: int
-) -> pa.Table:
-    numbers = np.arange(table.num_rows)
-    share = min(1.0, sample_size(num_ranges, 1) / max(1, table.num_rows))
-    sample = table.filter(pa.array(drawn(numbers, share, seed)))
-    bounds = RangeBounds.of_sample(sample, columns, num_ranges)
-    _, keys = Placement.plan(bounds, curve, 1).place(table, numbers)
-    return in_order(table, curve_order(keys.view(np.int64)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,9 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import mix_in_place
+from hipslake.clustering.column_values import columns_of
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
-from hipslake.clustering.range_ids import RangeBounds
+from hipslake.clustering.range_ids import NUM_RANGES, RangeBounds, check_clustering_columns
 from hipslake.sphere.curve import curve_order
 
 NOISE_BITS = 31
@@ -161,7 +163,7 @@ class Placement:
         """
         keys = np.empty(rows.num_rows, np.uint64)
         files = np.empty(rows.num_rows, np.int64)
-        rows = rows.select([column.name for column in self.bounds.columns])
+        rows = rows.select(list(columns_of(rows.schema, self.bounds.names)))
         for start in range(0, rows.num_rows, _CHUNK_ROWS):
             chunk = slice(start, start + _CHUNK_ROWS)
             keys[chunk] = found = self.bounds.keys(rows.slice(start, _CHUNK_ROWS), self.curve)
@@ -179,6 +181,34 @@ class Placement:
     def key_bits(self) -> int:
         """Bits of a key."""
         return self.bounds.bits * len(self.bounds.columns)
+
+
+def along_curve(
+    rows: pa.Table, columns: Sequence[str], curve: Curve, *, num_ranges: int = NUM_RANGES, seed: int = 0
+) -> NDArray[np.int64]:
+    """Return the order of rows along a curve, int64[n]; equal ones stay as they are.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+    columns : sequence of str
+    curve : Curve
+    num_ranges : int
+    seed : int
+        Of the sample that the ranges come of.
+
+    Raises
+    ------
+    SpecError, InputError
+        As `RangeBounds.of_sample`.
+    """
+    check_clustering_columns(rows.schema, columns)
+    rows = rows.select(list(columns_of(rows.schema, columns)))
+    numbers = np.arange(rows.num_rows)
+    share = min(1.0, sample_size(num_ranges, 1) / max(1, rows.num_rows))
+    bounds = RangeBounds.of_sample(rows.filter(pa.array(drawn(numbers, share, seed))), columns, num_ranges)
+    _, keys = Placement.plan(bounds, curve, 1).place(rows, numbers)
+    return curve_order(keys.view(np.int64))
 
 
 def sample_size(num_ranges: int, num_files: int) -> int:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.clustering.column_values import path_of, type_at, values_at
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
 from hipslake.errors import InputError, SpecError
@@ -114,7 +115,7 @@ class RangeBounds:
         sample : pyarrow.Table
             Rows drawn evenly from all; it has the columns.
         names : sequence of str
-            The columns to cluster by, the most significant first.
+            The columns to cluster by, the most significant first; `place.ra` is a field of a struct.
         num_ranges : int
             The most ranges of a column, at least 2. With many columns there are fewer: all keys have to fit
             into 63 bits.
@@ -130,7 +131,7 @@ class RangeBounds:
         check_num_ranges(num_ranges)
         bits = min((num_ranges - 1).bit_length(), _SIGNED_KEY_BITS // len(names), _MAX_BITS)
         most = min(num_ranges, 2**bits)
-        columns = tuple(ColumnRanges.of_sample(name, _flat(sample.column(name)), most) for name in names)
+        columns = tuple(ColumnRanges.of_sample(name, _flat(values_at(sample, name)), most) for name in names)
         found = cls(columns, bits, np.empty((0, len(names)), np.uint64))
         return replace(found, sample_ids=found.range_ids(sample))
 
@@ -151,7 +152,7 @@ class RangeBounds:
     def range_ids(self, rows: pa.Table | pa.RecordBatch) -> NDArray[np.uint64]:
         """Return the range of each row in each column, as uint64[n, k]."""
         # Columns stay whole in memory: what follows goes along them.
-        return np.stack([column.ids(rows.column(column.name)) for column in self.columns]).T
+        return np.stack([column.ids(values_at(rows, column.name)) for column in self.columns]).T
 
     def stretched(self, range_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Spread range ids over all of [0, 2**bits).
@@ -187,10 +188,11 @@ def check_clustering_columns(schema: pa.Schema, names: Sequence[str]) -> None:
     InputError
         A column has values that have no order.
     """
-    check_names(schema.names, names)
+    fields = [name for name in names if name not in schema.names and path_of(schema, name) is not None]
+    check_names([*schema.names, *dict.fromkeys(fields)], names)
     for name in names:
-        if not is_orderable(schema.field(name).type):
-            raise unorderable(name, schema.field(name).type)
+        if not is_orderable(type_at(schema, name)):
+            raise unorderable(name, type_at(schema, name))
 
 
 def check_num_ranges(num_ranges: int) -> None:
@@ -234,6 +236,8 @@ def is_orderable(kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_dictionary(kind):
         return is_orderable(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_orderable(kind.storage_type)
     number_or_time = types.is_primitive(kind) and not types.is_interval(kind)
     return number_or_time or types.is_decimal(kind) or _is_text(kind) or _is_bytes(kind)
 

@@ -8,9 +8,17 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from hipslake.specs.base import ColumnNames, Frozen, NamedSpec
+from hipslake.specs.clustering_spec import ClusteringSpec
 from hipslake.specs.partition_fields import SortField
 from hipslake.specs.schedule import Following
-from hipslake.specs.table_spec import DeltaSpec, IcebergSpec, SunkFormat, TablePlace, check_place
+from hipslake.specs.table_spec import (
+    DeltaSpec,
+    IcebergSpec,
+    SunkFormat,
+    TablePlace,
+    TableSpec,
+    check_place,
+)
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 
 COMPACTION = "compaction"
@@ -24,6 +32,7 @@ class CompactionMode(StrEnum):
     SORT = "sort"  # sorts rows over all files of a group
     ZORDER = "zorder"  # clusters rows along the Morton curve
     HILBERT = "hilbert"  # clusters rows along the Hilbert curve
+    LIQUID = "liquid"  # keeps a table clustered: rewrites what queries open too often, within a bound
 
 
 class FolderSpec(Frozen):
@@ -45,7 +54,8 @@ class CompactionSpec(NamedSpec):
     table: str | None = Field(default=None, min_length=1)  # namespace.table
     folder: FolderSpec | None = None
     mode: CompactionMode = CompactionMode.BINPACK
-    columns: ColumnNames = ()  # to cluster by, the most significant first
+    columns: ColumnNames = ()  # to cluster by, the most significant first; of mode liquid: as the table says
+    clustering: ClusteringSpec = ClusteringSpec()  # of mode liquid
     sort: tuple[SortField, ...] = ()  # of mode sort; empty: the table's sort order
     partitions: str | None = Field(default=None, min_length=1)  # a filter on partition values; None: all
     target_file_size: Bytes | None = None  # None: as the table says, or 128 MiB
@@ -72,7 +82,11 @@ class CompactionSpec(NamedSpec):
         if self.mode in (CompactionMode.BINPACK, CompactionMode.SORT) and self.columns:
             what = "sorts by 'sort'" if self.mode is CompactionMode.SORT else "clusters by none"
             raise ValueError(f"columns: mode {self.mode} {what}; leave them out, or write 'mode: hilbert'")
-        if self.is_curve and not self.columns:
+        if self.mode is CompactionMode.LIQUID:
+            self._check_liquid()
+        elif self.clustering != ClusteringSpec():
+            raise ValueError(f"clustering: is for mode liquid, and this is {self.mode}; leave it out")
+        elif self.is_curve and not self.columns:
             raise ValueError(f"columns: mode {self.mode} needs at least one column to cluster by")
         if self.sort and self.mode is not CompactionMode.SORT:
             raise ValueError(f"sort: is for mode sort, and this is {self.mode}; leave it out")
@@ -97,10 +111,37 @@ class CompactionSpec(NamedSpec):
             raise ValueError(f"max_file_size: {self.max_file_size} is less than target_file_size")
         return self
 
+    @classmethod
+    def keeping(cls, spec: TableSpec) -> CompactionSpec:
+        """What keeps the table of a sink clustered as its spec says."""
+        return cls(
+            type="compaction",
+            name=spec.name,
+            iceberg=spec.iceberg,
+            table=spec.table,
+            mode=CompactionMode.LIQUID,
+            columns=spec.cluster_by,
+            clustering=spec.clustering,
+            target_file_size=spec.target_file_size,
+            repartition=False,
+        )
+
+    def _check_liquid(self) -> None:
+        if self.format is SunkFormat.DELTA:
+            raise ValueError("mode: Delta tables are not kept clustered; write 'mode: hilbert' with columns")
+        if self.folder is not None:
+            raise ValueError("mode: a folder is compacted once, into a new one; write 'mode: hilbert'")
+        for name in ("max_rewrite_size", "max_commits", "min_files", "group_size", "partitions"):
+            if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name}: mode liquid chooses by what queries open, and is bounded by 'clustering'; "
+                    "leave it out"
+                )
+
     @property
     def is_curve(self) -> bool:
         """Whether rows are put in order along a curve."""
-        return self.mode in (CompactionMode.ZORDER, CompactionMode.HILBERT)
+        return self.mode in (CompactionMode.ZORDER, CompactionMode.HILBERT, CompactionMode.LIQUID)
 
     @property
     def place(self) -> TablePlace:

@@ -20,6 +20,7 @@ from pydantic import (
 from hipslake.errors import SpecError
 from hipslake.specs.audit_spec import AuditSpec, check_refs
 from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
+from hipslake.specs.clustering_spec import ClusteringSpec, check_cluster_by
 from hipslake.specs.column_renames import check_renames
 from hipslake.specs.partition_fields import PartitionField, SortField, TransformName
 from hipslake.specs.schedule import Following
@@ -247,7 +248,10 @@ class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
     of_no_outcome = frozenset(
-        {"schedule", "vacuum", "write", "branch", "audit", "tag", "evolve", "rename", "stream"}
+        {
+            *("schedule", "vacuum", "write", "branch", "audit", "tag", "evolve", "rename", "stream"),
+            *("cluster_by", "clustering"),
+        }
     )
     counted_if_said = frozenset({"order_by", "operation", "missing_deletes", "format", "delta"})
 
@@ -258,6 +262,8 @@ class TableSpec(NamedSpec):
     table: str  # namespace.table
     partition: tuple[PartitionField, ...] = ()
     sort: tuple[SortField, ...] = ()
+    cluster_by: ColumnNames = ()  # files follow a curve through these columns, and are kept so
+    clustering: ClusteringSpec = ClusteringSpec()
     mode: TableMode = TableMode.APPEND
     key: ColumnNames = ()  # mode upsert
     duplicates: Duplicates = Duplicates()  # mode upsert
@@ -378,6 +384,11 @@ class TableSpec(NamedSpec):
         return self
 
     @model_validator(mode="after")
+    def _clustering_fits(self) -> TableSpec:
+        check_cluster_by(self.cluster_by, self.clustering, self.partition, self.sort)
+        return self
+
+    @model_validator(mode="after")
     def _fields_fit(self) -> TableSpec:
         if self.format is SunkFormat.ICEBERG and self.properties.get("format-version", "2") not in (
             "1",
@@ -415,6 +426,11 @@ class TableSpec(NamedSpec):
             raise ValueError(
                 "write: merge-on-read of a Delta table would be deletion vectors, which are not written; "
                 "write copy-on-write, or leave it out"
+            )
+        if self.cluster_by:
+            raise ValueError(
+                "cluster_by: Delta tables are not kept clustered; leave it out, and cluster the table by a spec "
+                "of 'type: compaction' with 'mode: hilbert'"
             )
         for name, given in (("branch", self.branch), ("tag", self.tag)):
             if given is not None:

@@ -18,6 +18,7 @@ class EvolutionKind(StrEnum):
     WIDEN = "widen"  # types: int into long, float into double, decimals of more digits
     PARTITION = "partition"  # of what is to come
     SORT = "sort"  # of what is to come
+    CLUSTER = "cluster"  # of what is to come, and of what is there in steps
 
 
 class TableAlteration(NamedTuple):

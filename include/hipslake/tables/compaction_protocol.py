@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
+from hipslake.tables.clustering_ledger import ClusteringPoint, CountedLedger
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
 
@@ -55,6 +56,22 @@ class WriteUnderWay(Protocol):
     @property
     def work(self) -> Storage:
         """A folder for temporary files; it is deleted with the write, also after the write was killed."""
+
+
+class ColumnBounds(NamedTuple):
+    """The bounds of a column in some files, one after another.
+
+    Attributes
+    ----------
+    low, high : list
+        Values, times as numbers; None where they are not known.
+    empty : list of bool
+        Whether a file has no value in the column.
+    """
+
+    low: list[Any]
+    high: list[Any]
+    empty: list[bool]
 
 
 class FileExchange(NamedTuple):
@@ -105,8 +122,21 @@ class Rewrite(WriteUnderWay, Protocol):
     def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
         """The names of partitions that files are to be written into, by their values, one per field."""
 
-    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
+    def commit(
+        self,
+        exchanges: Sequence[FileExchange],
+        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
+        stepped: int = 0,
+    ) -> CommittedExchanges:
         """Replace files by others, in one version; each exchange as a whole, or not at all.
+
+        Parameters
+        ----------
+        exchanges : sequence of FileExchange
+        point : callable, optional
+            What the table is to remember of a run that keeps it clustered, of the exchanges that are made.
+        stepped : int
+            How many bytes it might rewrite on account of what was clustered otherwise before.
 
         Raises
         ------
@@ -165,6 +195,15 @@ class CompactedTable(Protocol):
     @property
     def access(self) -> FileAccess:
         """For tasks that only read."""
+
+    def bounds(self, column: str, files: Sequence[TableFile | NewFile]) -> ColumnBounds:
+        """The bounds of a column, or of a field of a struct, in files of the table or new ones."""
+
+    def begin_clustering(self) -> None:
+        """Let the table remember from now on what comes in, if it does not yet; as `kept_clustering`."""
+
+    def kept_clustering(self) -> CountedLedger:
+        """What came in and was rewritten since it is clustered as it is; `SpecError`: nothing is kept."""
 
     def close(self) -> None:
         """Let go of what was opened for it."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipslake.clustering.column_values import path_of, type_at
 from hipslake.clustering.layout_quality import FileBoxes
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.storage.column_chunks import ColumnChunks
@@ -37,15 +38,19 @@ class FileFooter(NamedTuple):
     metadata: pq.FileMetaData
 
     def bounds(self, column: str, schema: pa.Schema) -> Bounds:
-        """The bounds of a plain column of a table over all row groups; it may have another name in the file.
+        """The bounds of a plain column, or of a field of a struct, over all row groups.
+
+        The column may have another name in the file.
 
         Where the file has field ids and lacks the column, it was added later: there are only nulls.
         """
-        kind = schema.field(column).type
-        (name,) = names_in_file(self.schema, schema, [schema.field(column)])
+        kind = type_at(schema, column)
+        first, *rest = path_of(schema, column) or [column]
+        (name,) = names_in_file(self.schema, schema, [schema.field(first)])
         if name is None:
             return Bounds(None, None, True)
-        at = [n for n in range(self.metadata.num_columns) if self.metadata.schema.column(n).path == name]
+        path = ".".join([name, *rest])
+        at = [n for n in range(self.metadata.num_columns) if self.metadata.schema.column(n).path == path]
         found: list[tuple[Any, Any]] = []
         nulls, chunks = 0, ColumnChunks(self.metadata)
         for group in range(self.metadata.num_row_groups):
@@ -107,7 +112,7 @@ def boxes_of(footers: Sequence[FileFooter], ranges: RangeBounds, schema: pa.Sche
     low = np.empty((len(footers), len(ranges.columns)))
     high = np.empty_like(low)
     for at, column in enumerate(ranges.columns):
-        kind = schema.field(column.name).type
+        kind = type_at(schema, column.name)
         found = [footer.bounds(column.name, schema) for footer in footers]
         unknown = np.array([bounds.low is None for bounds in found], bool)
         empty = np.array([bounds.empty for bounds in found], bool)

@@ -25,6 +25,7 @@ from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolvingTable, TableAlteration
 from hipslake.tables.branch_protocol import BranchedTable
+from hipslake.tables.clustering_ledger import ClusteringLedger
 from hipslake.tables.compaction_protocol import CompactedTable, WriteUnderWay
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import NewFile
@@ -251,6 +252,17 @@ class TableState(ReadableTable, Protocol):
     @property
     def partition(self) -> tuple[PartitionField, ...]:
         """How it is partitioned now; `SpecError` if values of a field cannot be computed."""
+
+    @property
+    def clustered_by(self) -> tuple[str, ...]:
+        """The columns that its rows are clustered by; empty if it says none."""
+
+    def clustered_suffix(self, by: ClusterMark) -> str:
+        """What the names of files end with whose rows are clustered so."""
+
+    @property
+    def clustering(self) -> ClusteringLedger | None:
+        """What was done to keep it clustered; None if nothing was."""
 
     @property
     def why_no_deletes(self) -> str:

@@ -262,6 +262,18 @@ class CompactTableOperator(SparkStepOperator):
         return {name: getattr(frozen, name) for name in ("warehouse", "spec", "full", "dry_run")}
 
 
+class KeepClusteredOperator(SparkStepOperator):
+    """Rewrite files of the table of a sink that queries open too often; in Spark, if these are many bytes."""
+
+    step = "compact_table"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        from hipslake.specs.compaction_spec import CompactionSpec
+
+        frozen = _run_with_connection(self.run_uri)
+        return {"warehouse": frozen.warehouse, "spec": CompactionSpec.keeping(frozen.spec)}
+
+
 class DeleteTableRowsOperator(SpecOperator):
     """Delete rows of a table, and emit its asset event; skipped where there are none.
 

@@ -1,12 +1,14 @@
 """Rows go into Iceberg tables. Every spec in include/specs/tables/ that says no other type gives one DAG.
 
 A table that is fed from a catalog follows its asset, unless the spec has a schedule of its own. One that is
-fed by a stream waits for files all the time, unless it has one.
+fed by a stream waits for files all the time, unless it has one. Where the spec says what the table is
+clustered by, files are rewritten behind each sink, within a bound.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, Asset, CronTriggerTimetable
 from hipslake.specs.spec_folder import SpecFolder
@@ -26,6 +28,7 @@ from hipslake_airflow.operators.table import (
     DrainStreamOperator,
     FreezeSinkFilesOperator,
     IcebergSinkOperator,
+    KeepClusteredOperator,
     ResolveSinkOperator,
 )
 from hipslake_airflow.params.tables import sink_params
@@ -70,10 +73,17 @@ def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
             inputs = FreezeSinkFilesOperator(task_id="inputs", run_uri=run_uri)
             resolve >> wait >> inputs >> sink
         if spec.branch is not None:  # also where nothing is missing: a run before may have left something
-            sink >> AuditBranchOperator(
+            audit = AuditBranchOperator(
                 task_id="audit", run_uri=run_uri, table=spec.name, trigger_rule="none_failed"
             )
+            sink >> audit
+        if spec.cluster_by:
+            (sink if spec.branch is None else audit) >> _kept(run_uri)
     return dag
+
+
+def _kept(run_uri: Any) -> KeepClusteredOperator:
+    return KeepClusteredOperator(task_id="keep_clustered", run_uri=run_uri)
 
 
 def _drained(spec: TableSpec, stream: StreamSpec, path: Path) -> DAG:
@@ -93,7 +103,9 @@ def _drained(spec: TableSpec, stream: StreamSpec, path: Path) -> DAG:
         resolve = ResolveSinkOperator(task_id="resolve", spec_file=str(path))
         drain = DrainStreamOperator(task_id="drain", run_uri=pushed_run_uri(), table=spec.name)
         watch >> resolve >> drain
-        if stream.compact:
+        if spec.cluster_by:  # which brings small files together, too
+            drain >> _kept(pushed_run_uri())
+        elif stream.compact:
             drain >> CompactTableOperator(task_id="compact_table", part=COMPACTION)
     return dag
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.table_spec import PlacedTable
 from hipslake.steps.report import FirstRequest, Report, Request
 from hipslake.steps.run import FrozenStart, RunFolder
+from hipslake.storage.plain_json import plain_json
 
 if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion
@@ -85,6 +87,31 @@ class SkippingQuality(Frozen):
     overlap_depth: float  # mean of boxes that hold a point
 
 
+class TouchedFiles(Frozen):
+    """How many files a query of a tenth of the rows in each of some columns opens, mean over seeded ones."""
+
+    columns: tuple[str, ...]
+    mean: float
+
+
+class KeptClustering(Frozen):
+    """What a run of mode liquid has done to keep a table clustered, and what all runs did."""
+
+    columns: tuple[str, ...]
+    max_amplification: float
+    came_bytes: int  # since the last run that has rewritten files
+    most_bytes: int  # that this run might rewrite
+    rewritten_bytes: int  # by it
+    total_came_bytes: int  # since the table is clustered by these columns
+    total_rewritten_bytes: int
+    amplification: float  # bytes rewritten per byte that came in, of all runs
+    older_bytes: int  # that were clustered otherwise when the table came to be clustered by these columns
+    older_rewritten_bytes: int  # on their account
+    against_full: float  # files that queries open before, in times of a full clustering's; estimated
+    before: tuple[TouchedFiles, ...] = ()  # for each kind of query
+    after: tuple[TouchedFiles, ...] = ()
+
+
 class CompactTableReport(Report):
     """Rows in and out: rows of the files that were rewritten, but for those that are deleted.
 
@@ -117,6 +144,7 @@ class CompactTableReport(Report):
     before: SkippingQuality | None = None  # of the files considered
     after: SkippingQuality | None = None
     picture: str = ""  # URI of it
+    clustering: KeptClustering | None = None  # of mode liquid
     checksum: str = ""  # of the rows, as a multiset
     text: str = ""
 
@@ -126,7 +154,12 @@ class CompactTableReport(Report):
 
         if not self.version or self.dry_run:
             return None
-        frozen = RunFolder(run_uri).read(RunFolder.RUN, FrozenCompaction)
-        if frozen.spec.table is None:
+        # The run is that of a compaction, or of a sink into a table that is kept clustered.
+        told = plain_json(RunFolder(run_uri).storage.read(RunFolder.RUN))
+        if told["spec"].get("table") is None:
             return None
-        return table_version(frozen.spec.place, frozen.warehouse, frozen.spec.table)
+        spec = told["spec"]
+        placed = PlacedTable.model_validate(
+            {name: spec[name] for name in ("format", "iceberg", "delta") if name in spec}
+        )
+        return table_version(placed.place, told["warehouse"], spec["table"])

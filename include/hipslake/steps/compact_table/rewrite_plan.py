@@ -28,6 +28,7 @@ from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
+from hipslake.steps.compact_table.kept_files import KeptFiles, kept_files, told_of
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
 from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.fitting import in_table
@@ -40,7 +41,21 @@ DEFAULT_TARGET_BYTES = 128 << 20
 _BOUND_PARTS = 3  # a group has its size at a part of the bound, so that what is left over fits beside it
 _NAMED = 5  # files that a text names
 _MOST_TOLD = 1000
-CURVES = {CompactionMode.ZORDER: Curve.Z_ORDER, CompactionMode.HILBERT: Curve.HILBERT}
+
+
+def curve_of(spec: CompactionSpec) -> Curve:
+    """The curve that a spec puts rows along."""
+    if spec.mode is CompactionMode.LIQUID:
+        return Curve(spec.clustering.curve)
+    return {CompactionMode.ZORDER: Curve.Z_ORDER, CompactionMode.HILBERT: Curve.HILBERT}[spec.mode]
+
+
+def with_columns(request: CompactTableRequest, table: CompactedTable) -> CompactTableRequest:
+    """The request with the columns that the table is clustered by, where its spec names none."""
+    spec = request.spec
+    if not spec.is_curve or spec.columns or table.by is None:
+        return request
+    return request.model_copy(update={"spec": spec.model_copy(update={"columns": table.by.columns})})
 
 
 def open_compacted(request: CompactTableRequest) -> CompactedTable:
@@ -58,7 +73,7 @@ def bytes_to_compact(request: CompactTableRequest) -> int:
     if request.dry_run:
         return 0
     with closing(open_compacted(request)) as table:
-        return sum(group.bytes for group in planned(request, table).groups)
+        return sum(group.bytes for group in planned(with_columns(request, table), table).groups)
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,8 @@ class Plan:
         Groups that are left for later runs, by the bound on what is rewritten.
     older_files : int
         How many files of older partition specs stay as they are.
+    upkeep : KeptFiles or None
+        What the choice of files was made by, in mode liquid.
     """
 
     considered: tuple[TableFile, ...]
@@ -82,6 +99,7 @@ class Plan:
     sizing: FileSizing
     later: tuple[RewriteGroup, ...] = ()
     older_files: int = 0
+    upkeep: KeptFiles | None = None
 
     @property
     def rewritten(self) -> tuple[TableFile, ...]:
@@ -148,6 +166,7 @@ class Plan:
             files_later=sum(len(group.files) for group in self.later),
             left_out=left[:_MOST_TOLD],
             files_left_out=len(left),
+            clustering=None if self.upkeep is None else told_of(request, self.upkeep),
             text=text,
         )
 
@@ -157,7 +176,7 @@ def _mark_of(spec: CompactionSpec) -> ClusterMark | None:
     if spec.mode is CompactionMode.SORT:
         fields = (each.model_copy(update={"field": in_table(each.field)}) for each in spec.sort)
         return ClusterMark(SORTED, tuple(str(each) for each in fields), "")
-    return ClusterMark(CURVES[spec.mode].value, spec.columns, "") if spec.is_curve else None
+    return ClusterMark(curve_of(spec).value, spec.columns, "") if spec.is_curve else None
 
 
 def sizing_of(spec: CompactionSpec, table: CompactedTable) -> FileSizing:
@@ -200,6 +219,8 @@ def planned(request: CompactTableRequest, table: CompactedTable) -> Plan:
     group_bytes = max(spec.group_size.value, 2 * sizing.large)
     if bound is not None:
         group_bytes = min(group_bytes, bound)
+    if spec.mode is CompactionMode.LIQUID:
+        return _kept_plan(request, table, present, moved, sizing, len(outdated) - len(moved))
     if by is None:
         groups = plan_bin_packing(
             present,
@@ -232,6 +253,23 @@ def planned(request: CompactTableRequest, table: CompactedTable) -> Plan:
         tuple(group for group in groups if id(group) not in chosen),
         len(outdated) - len(moved),
     )
+
+
+def _kept_plan(
+    request: CompactTableRequest,
+    table: CompactedTable,
+    present: Sequence[TableFile],
+    moved: Sequence[TableFile],
+    sizing: FileSizing,
+    older: int,
+) -> Plan:
+    """The plan of mode liquid: what queries open too often, and files of older partition specs."""
+    found = kept_files(request, table, present, sizing)
+    groups = [
+        *found.groups,
+        *plan_repartitioning(moved, sizing=sizing, group_bytes=request.spec.group_size.value),
+    ]
+    return Plan((*present, *moved), tuple(groups), sizing, older_files=older, upkeep=found)
 
 
 def _enough(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hipslake.clustering.column_values import columns_of
 from hipslake.clustering.file_placement import Placement, drawn, row_numbers, sample_size
 from hipslake.clustering.planning import FileSizing, RewriteGroup
 from hipslake.clustering.range_ids import RangeBounds
@@ -15,7 +16,7 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.file_parts import Parts, parts_of, read_rows
 from hipslake.steps.compact_table.moved_rows import count_moved
-from hipslake.steps.compact_table.rewrite_plan import CURVES
+from hipslake.steps.compact_table.rewrite_plan import curve_of
 from hipslake.steps.compact_table.row_placement import RowPlacement, SequentialPlacement, SortedPlacement
 from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite
@@ -57,7 +58,8 @@ def place_rows(
     ranges = None
     clustered = [] if table.by is None else [at for at, group in enumerate(groups) if not group.outdated]
     if clustered and (spec.is_curve or any(groups[at].num_files > 1 for at in clustered)):
-        columns = spec.columns or tuple(dict.fromkeys(each.field.column for each in table.sort_fields))
+        sorts = tuple(dict.fromkeys(each.field.column for each in table.sort_fields))
+        columns = columns_of(table.schema, spec.columns) if spec.is_curve else sorts
         samples = _sampled(spec, engine, table, [groups[at] for at in clustered], columns)
         for at, sample in zip(clustered, samples, strict=True):
             placed[at] = _ordered(spec, table, sample, groups[at].num_files)
@@ -78,7 +80,7 @@ def _ordered(spec: CompactionSpec, table: CompactedTable, sample: pa.Table, num_
         return SortedPlacement.of_sample(sample, table.sort_fields, num_files, spec.seed)
     return Placement.plan(
         RangeBounds.of_sample(sample, spec.columns, spec.num_ranges),
-        CURVES[spec.mode],
+        curve_of(spec),
         num_files,
         add_noise=spec.add_noise,
         seed=spec.seed,

@@ -20,18 +20,22 @@ from hipslake.clustering.planning import RewriteGroup, commit_parts
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError
+from hipslake.specs.compaction_spec import CompactionMode
+from hipslake.steps.compact_table.kept_files import point_of, told_of
 from hipslake.steps.compact_table.request import (
     PICTURE,
     CompactTableReport,
     CompactTableRequest,
     FileSizes,
+    KeptClustering,
     SkippingQuality,
 )
-from hipslake.steps.compact_table.rewrite_plan import Plan, open_compacted, planned
+from hipslake.steps.compact_table.rewrite_plan import Plan, open_compacted, planned, with_columns
 from hipslake.steps.compact_table.rewrite_samples import place_rows
 from hipslake.steps.compact_table.tasks import WrittenGroup, write_files
 from hipslake.steps.report import Phases
-from hipslake.tables.compaction_protocol import CompactedTable
+from hipslake.tables.clustering_ledger import ClusteringPoint
+from hipslake.tables.compaction_protocol import CompactedTable, FileExchange
 from hipslake.tables.footers import FileFooter, boxes_of, read_footer
 
 log = logging.getLogger(__name__)
@@ -58,7 +62,7 @@ def run(request: CompactTableRequest, engine: Engine) -> CompactTableReport:
         The catalog does not say whether the commit stands.
     """
     with closing(open_compacted(request)) as table:
-        return _compacted(request, table, engine)
+        return _compacted(with_columns(request, table), table, engine)
 
 
 def _compacted(request: CompactTableRequest, table: CompactedTable, engine: Engine) -> CompactTableReport:
@@ -72,6 +76,8 @@ def _compacted(request: CompactTableRequest, table: CompactedTable, engine: Engi
             version=finished,
             text=f"An earlier attempt has committed {finished}.",
         )
+    if request.spec.mode is CompactionMode.LIQUID and not request.dry_run:
+        table.begin_clustering()
     with phases("plan"):
         plan = planned(request, table)
     report = plan.report(request, table)
@@ -129,7 +135,8 @@ def _rewritten(
     """Do what is planned, by one commit or several."""
     done: list[_DonePart] = []
     refused: list[str] = []
-    old = _footers([file.path for file in plan.considered]) if request.spec.is_curve else {}
+    compared = request.spec.is_curve and plan.upkeep is None
+    old = _footers([file.path for file in plan.considered]) if compared else {}
     parts = commit_parts(plan.groups, request.spec.max_commits)
     failed: ConflictError | None = None
     for number, groups in enumerate(parts, start=1):
@@ -162,6 +169,8 @@ class _DonePart:
         Where rows are clustered along a curve, in which files are compared.
     footers : dict of str to FileFooter
         Of the new files, where they are compared.
+    point : ClusteringPoint or None
+        What the table remembers of it, in mode liquid.
     """
 
     version: str
@@ -169,6 +178,7 @@ class _DonePart:
     refused: tuple[str, ...]
     ranges: RangeBounds | None
     footers: dict[str, FileFooter]
+    point: ClusteringPoint | None = None
 
 
 def _part(
@@ -188,13 +198,26 @@ def _part(
         with phases("write"):
             written = write_files(spec, engine, table, groups, rewrite, placements)
         pairs = list(zip(groups, written, strict=True))
-        new = [] if placements.ranges is None else [file.path for each in written for file in each.files]
+        kept, made = plan.upkeep, list[ClusteringPoint]()
+        compared = placements.ranges is not None and kept is None
+        new = [file.path for each in written for file in each.files] if compared else []
         with phases("quality"):
             footers = _footers(new)
+
+        def point(exchanges: Sequence[FileExchange]) -> ClusteringPoint:
+            assert kept is not None, "of mode liquid"
+            made.append(point_of(request, table, kept, exchanges))
+            return made[-1]
+
         with phases("commit"):
-            committed = rewrite.commit([each.exchange(group) for group, each in pairs])
+            exchanges = [each.exchange(group) for group, each in pairs]
+            committed = (
+                rewrite.commit(exchanges) if kept is None else rewrite.commit(exchanges, point, kept.stepped)
+            )
     stand = [pair for at, pair in enumerate(pairs) if at not in committed.refused]
-    return _DonePart(committed.version, stand, tuple(committed.refused.values()), placements.ranges, footers)
+    refused = tuple(committed.refused.values())
+    ranges = placements.ranges if kept is None else None
+    return _DonePart(committed.version, stand, refused, ranges, footers, made[-1] if made else None)
 
 
 def _footers(paths: Sequence[str]) -> dict[str, FileFooter]:
@@ -222,6 +245,9 @@ def _reported(
             stay = [footer for path, footer in old.items() if path not in paths]
             new = [*stay, *(footers[file.path] for file in added if file.path in footers)]
             told = _quality(request, table, list(old.values()), new, ranges)
+    point = next((part.point for part in done if part.point is not None), None)
+    if plan.upkeep is not None and point is not None:
+        told = {"clustering": told_of(request, plan.upkeep, point)}
     sizes = FileSizes.of([file.bytes for file in added])
     deleted = sum(written.deleted for _, written in pairs)
     versions = ", ".join(part.version for part in done)
@@ -252,7 +278,21 @@ def _reported(
             f" A box query opened {finished.before.files_touched:.1f} of {finished.before.files} files, and "
             f"opens {finished.after.files_touched:.1f} of {finished.after.files}."
         )
+    if finished.clustering is not None:
+        text += f" {_clustering_text(finished.clustering)}"
     return finished.model_copy(update={"text": text})
+
+
+def _clustering_text(told: KeptClustering) -> str:
+    """What queries open, and what that has cost."""
+    opened = ", ".join(
+        f"{before.mean:.1f} > {after.mean:.1f} ({' and '.join(after.columns)})"
+        for before, after in zip(told.before, told.after, strict=True)
+    )
+    return (
+        f"Files that a query opens: {opened}. Of all that came in since the table is clustered so, "
+        f"{told.amplification:.2f} times the bytes were rewritten."
+    )
 
 
 def _quality(

@@ -8,7 +8,7 @@ are looked up again. It runs on any engine.
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -214,6 +214,7 @@ class _Sink:
                 tuple(in_table(field) for field in order.spec.partition),
                 write,
                 writer,
+                () if sort else state.clustered_by,
             )
             return self._written(tried)
 
@@ -256,7 +257,8 @@ class _Sink:
                 )  # also of what was left out
         plan = plan_sink(tried, counted, replaced)
         log.info("%s", plan.shuffle.explain())
-        task = WriteRowsTask.of(tried, plan, replaced)
+        with phases("sample") if tried.clustered_by else nullcontext():
+            task = WriteRowsTask.of(tried, plan, replaced)
         with phases("write"):
             files = write_files(task, self._engine, tried.write.work)
             kept = write_kept(
@@ -268,7 +270,13 @@ class _Sink:
                 replaced.mixed_gone,
             )
             deletes = self._deletes(tried, replaced)
-        check_files(self._order.spec.table, files, plan.shuffle, counted.rows + plan.rewritten)
+        check_files(
+            self._order.spec.table,
+            files,
+            plan.shuffle,
+            counted.rows + plan.rewritten,
+            fewer=bool(tried.clustered_by),
+        )
         with phases("commit"):
             alone = not plan.rewritten  # the files of the new rows hold no others
             committed = self._committed(tried, counted, replaced, [*files, *kept], deletes, alone=alone)

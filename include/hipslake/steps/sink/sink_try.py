@@ -179,6 +179,8 @@ class SinkTry:
         Of the table's columns.
     write : TableWrite
     writer : RowWriter
+    clustered_by : tuple of str
+        Columns whose curve rows follow; empty: they are written as they come, or sorted.
     """
 
     order: SinkOrder
@@ -190,3 +192,4 @@ class SinkTry:
     fields: tuple[PartitionField, ...]
     write: TableWrite
     writer: RowWriter
+    clustered_by: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.clustering.curves import Curve
+from hipslake.clustering.file_placement import row_numbers
+from hipslake.clustering.planning import ClusterMark
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
@@ -19,6 +23,7 @@ from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.table_spec import TableMode
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.row_routing import runs_of
+from hipslake.steps.sink.clustered_rows import RowClustering
 from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
@@ -67,8 +72,12 @@ def write_files(task: WriteRowsTask, engine: Engine, work: Storage) -> list[NewF
     return undescribed(found)
 
 
-def check_files(name: str, files: Sequence[NewFile], plan: ShufflePlan, rows: int) -> None:
+def check_files(
+    name: str, files: Sequence[NewFile], plan: ShufflePlan, rows: int, *, fewer: bool = False
+) -> None:
     """Check the files of a table `name` against the plan, and against the rows that there are.
+
+    Of files that were cut along a curve there may be `fewer`, since a sample says where they end.
 
     Raises
     ------
@@ -76,7 +85,8 @@ def check_files(name: str, files: Sequence[NewFile], plan: ShufflePlan, rows: in
         There are other files than planned, or rows are missing or too many.
     """
     written = sum(file.rows for file in files)
-    if written != rows or len(files) != plan.expected_files:
+    wrong = len(files) > plan.expected_files if fewer else len(files) != plan.expected_files
+    if written != rows or wrong:
         raise VerificationError(
             f"table {name}: {plan.expected_files} files with {rows} rows were to be written, and "
             f"{len(files)} with {written} were; nothing is committed. Did a source file change in mid-run? "
@@ -105,6 +115,8 @@ class WriteRowsTask:
     writer : RowWriter
     written : Counter
         Rows written so far.
+    clustering : RowClustering or None
+        Puts rows into files along a curve; None: they go in the order of the sources.
     """
 
     new: NewRows
@@ -116,11 +128,12 @@ class WriteRowsTask:
     plan: ShufflePlan
     writer: RowWriter
     written: Counter
+    clustering: RowClustering | None = None
 
     @classmethod
     def of(cls, tried: SinkTry, plan: SinkPlan, replaced: Replaced) -> WriteRowsTask:
-        """The task of a plan."""
-        return cls(
+        """The task of a plan; where the table is clustered, rows are sampled for it."""
+        task = cls(
             tried.new,
             plan.old,
             replaced.dropped,
@@ -131,12 +144,25 @@ class WriteRowsTask:
             tried.writer,
             tried.engine.counter(),
         )
+        if not tried.clustered_by:
+            return task
+        curve = Curve(tried.order.spec.clustering.curve)
+        clustering = RowClustering.planned(
+            tried.clustered_by,
+            curve,
+            tried.table.clustered_suffix(ClusterMark(curve.value, tried.clustered_by, "")),
+            plan.shuffle,
+            task,
+            tried.new.schema,
+            [field.column for field in tried.fields],
+            tried.engine,
+        )
+        return dataclasses.replace(task, clustering=clustering)
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send the rows of a source to the tasks of their files."""
         schema = self.new.schema.append(pa.field(FILE_COLUMN, pa.int64()))
-        for batch, value, rank in self._ranked(number):
-            file = self.plan.file_of(value, rank)
+        for batch, file in self._filed(number):
             target = self.plan.task[file]
             if not (_ascends(file) and _ascends(target)):
                 order = curve_order(target * (int(file.max()) + 1) + file)
@@ -189,7 +215,22 @@ class WriteRowsTask:
             total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
         return tuple(total)
 
+    def _filed(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """The rows of a source, and the number of the file of each."""
+        if self.clustering is None:
+            for batch, value, rank in self._ranked(number):
+                yield batch, self.plan.file_of(value, rank)
+            return
+        first = 0
+        for batch, value in self.valued(number, self.new.schema.names):
+            if batch.num_rows:
+                numbers = row_numbers(number, first, batch.num_rows)
+                yield batch, self.clustering.files_of(batch, value, numbers, self.plan)
+            first += batch.num_rows
+
     def _write(self, rows: pa.Table, value: int, name: str) -> NewFile:
+        if self.clustering is not None:
+            rows, name = self.clustering.ordered(rows), f"{name}{self.clustering.suffix}"
         written = self.writer.write_file(rows, self._records[value], name)
         self.written.add(rows.num_rows)
         return written
@@ -197,7 +238,7 @@ class WriteRowsTask:
     def _ranked(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]]:
         """The rows of a source, the value of each, and its rank among all rows of that value."""
         ranks = self._first_ranks(number)
-        for batch, value in self._valued(number):
+        for batch, value in self.valued(number, self.new.schema.names):
             if not batch.num_rows:
                 continue
             distinct, rows = np.unique(value, return_counts=True)
@@ -210,15 +251,18 @@ class WriteRowsTask:
                 yield batch, value, rank + ranks[value]
             ranks[distinct] += rows
 
-    def _valued(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
-        names = self.new.schema.names
+    def valued(self, number: int, names: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        """Some columns of the rows of a source, and the partition value of each row.
+
+        Of new rows, the columns that partition values are made of have to be among them.
+        """
         if number < len(self.old):
             file = self.old[number]
             for batch in without(read_data_file(file.stored, self.new.schema, names), self.gone.of(number)):
                 yield batch, np.full(batch.num_rows, file.value, np.int64)
             return
         part = number - len(self.old)
-        for batch in without(self.new.read(part, names), self.dropped.of(part)):
+        for batch in without(self.new.read(part, list(names)), self.dropped.of(part)):
             columns = value_columns(self.fields, batch)
             yield batch, self.values.numbers(columns, batch.num_rows)
 
@@ -310,7 +354,7 @@ def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
         row_bytes=counted.row_bytes,
         target_bytes=order.spec.target_file_size.value,
         cores=engine.cores,
-        rewrites=bool(old),
+        rewrites=bool(old) or bool(tried.clustered_by),
     )
     return SinkPlan(values, shuffle, old)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,8 @@ from hipslake.errors import ConflictError, PlanError, SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import CommittedExchanges, FileExchange
+from hipslake.tables.clustering_ledger import ClusteringPoint, CountedLedger
+from hipslake.tables.compaction_protocol import ColumnBounds, CommittedExchanges, FileExchange
 from hipslake.tables.delta.delta_commit import DeltaChange, commit_delta, stands
 from hipslake.tables.delta.delta_compaction_access import DeltaAccess, mark_of_path
 from hipslake.tables.delta.delta_files import (
@@ -44,6 +45,7 @@ from hipslake.tables.delta.delta_writes import (
     writes_below,
 )
 from hipslake.tables.fitting import from_internal
+from hipslake.tables.new_files import NewFile
 from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
@@ -161,6 +163,18 @@ class DeltaCompaction:
             found[name] = from_internal([each[at] for each in values], self.schema.field(name).type)
         return pa.table(found)
 
+    def bounds(self, column: str, files: Sequence[TableFile | NewFile]) -> ColumnBounds:
+        raise self._not_kept()
+
+    def begin_clustering(self) -> None:
+        raise self._not_kept()
+
+    def kept_clustering(self) -> CountedLedger:
+        raise self._not_kept()
+
+    def _not_kept(self) -> SpecError:
+        return SpecError(f"{self.name} is a Delta table, which is not kept clustered; write 'mode: hilbert'")
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -223,7 +237,12 @@ class DeltaRewrite:
     def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
         raise NotImplementedError("no file of a Delta table is of older partitions")
 
-    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
+    def commit(
+        self,
+        exchanges: Sequence[FileExchange],
+        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
+        stepped: int = 0,
+    ) -> CommittedExchanges:
         standing = list(range(len(exchanges)))
         refused: dict[int, str] = {}
         while True:

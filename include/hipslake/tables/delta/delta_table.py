@@ -16,6 +16,7 @@ from hipslake.specs.table_spec import DeltaSpec, RowOperation, TableSpec, WriteM
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolutionKind, TableAlteration
+from hipslake.tables.clustering_ledger import ClusteringLedger
 from hipslake.tables.delta.delta_actions import OURS
 from hipslake.tables.delta.delta_commit import DeltaChange, commit_delta
 from hipslake.tables.delta.delta_compaction import DeltaCompaction
@@ -206,6 +207,17 @@ class DeltaState:
     @property
     def partition(self) -> tuple[PartitionField, ...]:
         return partition_fields_of(self._state)
+
+    @property
+    def clustered_by(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def clustering(self) -> ClusteringLedger | None:
+        return None
+
+    def clustered_suffix(self, by: ClusterMark) -> str:
+        raise SpecError(f"{self.location}: Delta tables are not kept clustered; leave cluster_by out")
 
     @property
     def why_no_deletes(self) -> str:

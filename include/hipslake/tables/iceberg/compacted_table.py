@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,16 @@ from hipslake.errors import ConflictError, PlanError, SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import CommittedExchanges, FileExchange, MergedManifests
+from hipslake.tables.clustering_ledger import ClusteringPoint, CountedLedger
+from hipslake.tables.compaction_protocol import (
+    ColumnBounds,
+    CommittedExchanges,
+    FileExchange,
+    MergedManifests,
+)
 from hipslake.tables.deleted_rows import DeleteFile, count_by_position
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
+from hipslake.tables.iceberg.clustering_properties import LEDGER, begin_ledger, clustered_by, ledger_of
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compaction_access import IcebergAccess, mark_of_name
 from hipslake.tables.iceberg.data_files import (
@@ -52,6 +59,7 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
     writes_of,
 )
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import read_delete_file
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -77,13 +85,14 @@ class IcebergCompaction:
     run : Storage
         The run folder, which remembers the writes of all attempts.
     by : ClusterMark, optional
-        What its rows are clustered by; by a sort order without columns, by that of the table. Without it,
-        files that are written are sorted as the table says.
+        What its rows are clustered by; without columns, by what the table says: by a sort order, that of
+        the table. Without it, files that are written are sorted as the table says.
 
     Raises
     ------
     SpecError
-        There is no such table or catalog; or it has no sort order that rows can be brought into.
+        There is no such table or catalog; or it has no sort order that rows can be brought into, or does not
+        say what it is clustered by.
     PlanError
         It has delete files of a kind that is not read.
     """
@@ -104,9 +113,16 @@ class IcebergCompaction:
         self.by = self._resolved(by)
 
     def _resolved(self, by: ClusterMark | None) -> ClusterMark | None:
-        """What rows are clustered by, with the fields of the table's sort order where none are named."""
-        if by is None or by.curve != SORTED or by.columns:
+        """What rows are clustered by, with what the table says where no columns are named."""
+        if by is None or by.columns:
             return by
+        if by.curve != SORTED:
+            if not (columns := clustered_by(self._table)):
+                raise SpecError(
+                    f"table {self._name} does not say what it is clustered by; name it: 'columns: [...]' in "
+                    "this spec, or 'cluster_by: [...]' in that of its sink"
+                )
+            return ClusterMark(by.curve, columns, by.group)
         fields = sort_fields(self._table)
         if not fields:
             order = "has no sort order" if fields is not None else "has a sort order that cannot be made here"
@@ -182,6 +198,33 @@ class IcebergCompaction:
             values = [file.partition[at] for file in self._live]
             found[field.name] = partition_column(values, str(field.transform), kind)
         return pa.table(found)
+
+    def bounds(self, column: str, files: Sequence[TableFile | NewFile]) -> ColumnBounds:
+        known = {file.file_path: file for file in self._live}
+        found = ColumnBounds([], [], [])
+        for file in files:
+            entry = (
+                known[file.path]
+                if isinstance(file, TableFile)
+                else WrittenFile.model_validate_json(file.details).to_data_file(self._table)
+            )
+            stored = IcebergFile(entry, self._table)
+            low, high = stored.bounds(column) or (None, None)
+            found.low.append(low)
+            found.high.append(high)
+            found.empty.append(low is None and stored.null_count(column) == file.rows)
+        return found
+
+    def begin_clustering(self) -> None:
+        assert self.by is not None, "of a table that is clustered"
+        begin_ledger(self._catalog, self._name, self._kept(self._table).ledger)
+
+    def kept_clustering(self) -> CountedLedger:
+        return self._kept(self._table)
+
+    def _kept(self, table: Table) -> CountedLedger:
+        assert self.by is not None, "of a table that is clustered"
+        return ledger_of(table, self.by, self._found.data, self._sequence)
 
     def close(self) -> None:
         self._catalog.close()
@@ -291,12 +334,17 @@ class IcebergRewrite:
         self._partitions += values
         return [repr(each) for each in values]
 
-    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
+    def commit(
+        self,
+        exchanges: Sequence[FileExchange],
+        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
+        stepped: int = 0,
+    ) -> CommittedExchanges:
         standing = list(range(len(exchanges)))
         refused: dict[int, str] = {}
         while True:
             try:
-                version = self._committed([exchanges[at] for at in standing])
+                version = self._committed([exchanges[at] for at in standing], point, stepped)
             except ConflictError:
                 # Nothing was committed. What others have changed is left out, and the rest tried again.
                 found = self._misfits(open_table(self._of._catalog, self._of._name), exchanges, standing)
@@ -313,9 +361,15 @@ class IcebergRewrite:
             else:
                 return CommittedExchanges(version, refused)
 
-    def _committed(self, exchanges: Sequence[FileExchange]) -> str:
+    def _committed(
+        self,
+        exchanges: Sequence[FileExchange],
+        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None,
+        stepped: int,
+    ) -> str:
         """Commit all of some exchanges, or none."""
         self._beating.confirm()
+        made = None if point is None else point(exchanges)
         gone = {file.path for exchange in exchanges for file in exchange.removed}
         written = [
             WrittenFile.model_validate_json(file.details) for exchange in exchanges for file in exchange.added
@@ -326,6 +380,9 @@ class IcebergRewrite:
             corrected = true_properties(table)
             brought_by = origin(table, rewritten)
             put = {} if brought_by is None else {REWRITTEN + self.write_id: brought_by}
+            if made is not None:  # other runs may have been counted since
+                ledger = self._of._kept(table).ledger
+                put[LEDGER] = ledger.with_point(made, stepped).model_dump_json()
             removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
             return PropertyChange({**corrected.put, **put}, removed)
 

@@ -60,19 +60,29 @@ class IcebergAccess:
         return checksum_of_file(file, self.writer.arrow_schema, columns, share.of)
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
-        by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
+        by = "" if mark is None else suffix_of(digest_of(mark, self.writer.schema))
         return self.writer.write_file(rows, self.partitions[partition], f"{name}{by}")
 
 
 def mark_of_name(path: str, by: ClusterMark | None, schema: Schema) -> ClusterMark | None:
     """The mark of a file that was clustered as `by` says, from its name; None for others."""
     match = _OF_GROUP.search(path)
-    if match is None or by is None or match[3] != _digest(by, schema):
+    if match is None or by is None or match[3] != digest_of(by, schema):
         return None
     return ClusterMark(by.curve, by.columns, f"{match[1]}/{match[2]}")
 
 
-def _digest(mark: ClusterMark, schema: Schema) -> str:
+def suffix_of(digest: str) -> str:
+    """What the name of a file ends with that is clustered by what a digest stands for."""
+    return f"-by-{digest}"
+
+
+def is_clustered_by(path: str, digest: str) -> bool:
+    """Whether a sink or a compaction has written a file clustered by what a digest stands for."""
+    return path.endswith(f"{suffix_of(digest)}.parquet")
+
+
+def digest_of(mark: ClusterMark, schema: Schema) -> str:
     """Of a curve and the columns that it goes by; these by their ids, since others may rename them."""
     told: list[str | int]
     if mark.curve == SORTED:

@@ -20,11 +20,14 @@ from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import TableAlteration
 from hipslake.tables.branch_protocol import BranchState
+from hipslake.tables.clustering_ledger import ClusteringLedger
 from hipslake.tables.iceberg.branch_publishing import drop_branch, publish_branch
 from hipslake.tables.iceberg.branches import branch_of, check_tag, is_published, on_branch
 from hipslake.tables.iceberg.catalogs import check_writable, find_table, open_catalog, open_table
+from hipslake.tables.iceberg.clustering_properties import clustered_by, stored_ledger
 from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
+from hipslake.tables.iceberg.compaction_access import digest_of, suffix_of
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.iceberg.delete_index import DeleteIndex, files_of_snapshot, unneeded_deletes
 from hipslake.tables.iceberg.delete_writer import DeleteWriter
@@ -213,6 +216,17 @@ class IcebergState:
     @property
     def partition(self) -> tuple[PartitionField, ...]:
         return partition_fields(self._table)
+
+    @property
+    def clustered_by(self) -> tuple[str, ...]:
+        return clustered_by(self._table)
+
+    def clustered_suffix(self, by: ClusterMark) -> str:
+        return suffix_of(digest_of(by, self._table.schema()))
+
+    @property
+    def clustering(self) -> ClusteringLedger | None:
+        return stored_ledger(self._table.properties)
 
     @property
     def why_no_deletes(self) -> str:

@@ -27,14 +27,16 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.transforms import parse_transform
 
-from hipslake.errors import SchemaMismatchError
+from hipslake.clustering.range_ids import check_clustering_columns
+from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import in_table
 from hipslake.tables.iceberg.catalogs import without_client_retries
+from hipslake.tables.iceberg.clustering_properties import CLUSTER_BY, clustered_by, property_of
 from hipslake.tables.iceberg.schema_changes import arrow_type, schema_changes
-from hipslake.tables.iceberg.schemas import iceberg_schema
+from hipslake.tables.iceberg.schemas import arrow_schema, iceberg_schema
 from hipslake.tables.iceberg.table_partitioning import partition_fields, sort_fields, sort_order
 
 
@@ -83,6 +85,8 @@ def planned_evolution(
         _repartition(evolution, spec, allowed)
         if EvolutionKind.SORT in allowed:
             _sort(evolution, spec)
+        if EvolutionKind.CLUSTER in allowed and spec.cluster_by:
+            _cluster(evolution, spec)
     elif stored is not None:
         raise SchemaMismatchError(
             f"table {spec.table}: partition and sort name column {', '.join(lacking)}, which neither table "
@@ -256,3 +260,18 @@ def _sort(evolution: Evolution, spec: TableSpec) -> None:
         )
     said = ", ".join(map(str, wanted)) or "nothing"
     evolution.changes.append(TableAlteration(EvolutionKind.SORT, "", f"what comes is sorted by {said}"))
+
+
+def _cluster(evolution: Evolution, spec: TableSpec) -> None:
+    """Let the table say what it is clustered by, as the spec does."""
+    metadata, table = evolution.transaction.table_metadata, evolution.transaction._table
+    shown = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+    check_clustering_columns(arrow_schema(metadata.schema()), spec.cluster_by)
+    try:
+        if clustered_by(shown) == spec.cluster_by:
+            return
+    except SpecError:  # what it named is gone
+        pass
+    evolution.transaction.set_properties({CLUSTER_BY: property_of(spec.cluster_by)})
+    said = f"files are clustered by {', '.join(spec.cluster_by)}, and those that are there in steps"
+    evolution.changes.append(TableAlteration(EvolutionKind.CLUSTER, "", said))

@@ -18,6 +18,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError
 
+from hipslake.clustering.range_ids import check_clustering_columns
 from hipslake.errors import ConflictError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
@@ -25,6 +26,7 @@ from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import check_fields
 from hipslake.tables.iceberg.catalog_answers import unknown_outcome
 from hipslake.tables.iceberg.catalogs import check_writable, find_table, has_namespace, open_table, reaching
+from hipslake.tables.iceberg.clustering_properties import CLUSTER_BY, property_of
 from hipslake.tables.iceberg.metadata_files import version_of
 from hipslake.tables.iceberg.schemas import iceberg_schema
 from hipslake.tables.iceberg.table_evolution import Evolution, planned_evolution
@@ -109,7 +111,7 @@ def allowed_to(spec: TableSpec) -> tuple[EvolutionKind, ...]:
     """What a sink may change of its table."""
     if spec.evolve == "all":
         return tuple(EvolutionKind)
-    return (EvolutionKind.ADD, EvolutionKind.RENAME)
+    return (EvolutionKind.ADD, EvolutionKind.RENAME, EvolutionKind.CLUSTER)
 
 
 def _committed(catalog: Catalog, table: Table, name: str, evolution: Evolution, attempt: str) -> bool:
@@ -145,6 +147,9 @@ def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) 
         SHAPED_BY: attempt,
         **spec.properties,
     }
+    if spec.cluster_by:
+        check_clustering_columns(stored, spec.cluster_by)
+        properties[CLUSTER_BY] = property_of(spec.cluster_by)
     with reaching(catalog.name):
         table = catalog.create_table(
             spec.table,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +32,14 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import WHOLE, CommittedExchanges, FileExchange, Share
+from hipslake.tables.clustering_ledger import ClusteringPoint, CountedLedger
+from hipslake.tables.compaction_protocol import (
+    WHOLE,
+    ColumnBounds,
+    CommittedExchanges,
+    FileExchange,
+    Share,
+)
 from hipslake.tables.footers import FileFooter, read_footer
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.parquet_folder.common_schema import common_schema
@@ -209,6 +216,18 @@ class ParquetFolder:
         names = list(dict.fromkeys(name for values in found for name in values))
         return pa.table({name: _typed([values.get(name) for values in found]) for name in names})
 
+    def bounds(self, column: str, files: Sequence[TableFile | NewFile]) -> ColumnBounds:
+        found = [read_footer(file.path).bounds(column, self.schema) for file in files]
+        return ColumnBounds(
+            [each.low for each in found], [each.high for each in found], [each.empty for each in found]
+        )
+
+    def begin_clustering(self) -> None:
+        self.kept_clustering()
+
+    def kept_clustering(self) -> CountedLedger:
+        raise SpecError(f"{self.name} keeps nothing of its clustering: a folder is clustered by mode hilbert")
+
     def close(self) -> None:
         """Nothing stays open."""
 
@@ -313,7 +332,12 @@ class FolderRewrite:
         if not self._target.is_local:
             self._target.write(WRITING, self._folder._token.encode())
 
-    def commit(self, exchanges: Sequence[FileExchange]) -> CommittedExchanges:
+    def commit(
+        self,
+        exchanges: Sequence[FileExchange],
+        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
+        stepped: int = 0,
+    ) -> CommittedExchanges:
         folder = self._folder
         gone = {file.path for exchange in exchanges for file in exchange.removed}
         source = folder._source
