@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -104,6 +104,9 @@ bench-tables: setup peers ## Compare sinks, clustering and upserts of tables wit
 
 bench-delta: setup peers ## Compare clustering and upserts of Delta tables with delta-rs (ARGS="--quick" takes 2M rows)
 	@$(with) python -m benchmarks.delta $(ARGS)
+
+bench-liquid: setup ## Feed 50 nights to a table that is kept clustered, beside full clusterings (ARGS="--rows 80M" takes more rows)
+	@$(with) python -m benchmarks.liquid $(ARGS)
 
 bench-cube: setup ## Compare cubes with kartothek, if `make peers-cube` ran, and plan a million files (ARGS="--quick" takes 2M cells)
 	@$(with) python -m benchmarks.cube $(ARGS)

@@ -1,10 +1,11 @@
 """What it costs to keep a table clustered over nights, and what it is worth: `make bench-liquid`.
 
-A table is clustered by position, time and magnitude, and fed by 50 nights of 1% of its rows; behind each sink,
-files are rewritten as the DAG does it. Every tenth night all its files are clustered anew, into a folder
-beside it, and the same seeded queries are asked of both: ranges of a tenth of the rows in one column, and in
-all of them. Files count by the bounds in their own footers. Ends with exit code 1 if a bar is missed: at
-most 5 bytes rewritten for each that came in, and at most 1.15 times the files of the full clustering.
+A table is clustered by position, time and magnitude, and fed by 50 nights of 1% of its rows; behind each
+sink, files are rewritten as the DAG does it. Every tenth night all its files are clustered anew, into files
+of the same target size in a folder beside it, and the same seeded queries are asked of both: ranges of a
+tenth of the rows in one column, and in all of them. Files count by the bounds in their own footers. Ends
+with exit code 1 if a bar is missed: at most 5 bytes rewritten for each that came in, and at most 1.15 times
+the files of the full clustering.
 
     python -m benchmarks.liquid                       2M rows, nights all over the sky and of one field each
     python -m benchmarks.liquid --rows 80M --files 300
@@ -192,7 +193,7 @@ def opened(files: list[Path], asked: dict[str, tuple[Floats, Floats]]) -> dict[s
 
 
 def measure(root: Path, rows: int, files: int, sky: str, cores: int) -> dict[str, Any]:
-    """Nights into a table: what each has rewritten, and how many files queries open beside a full clustering."""
+    """Nights into a table: what each has rewritten, and how many files queries open, beside a full one."""
     random = np.random.default_rng(1)
     night_rows = int(rows * SHARE)
     sample = rows_of(random, 50_000, 0, range(BASE_NIGHTS), sky)
@@ -238,10 +239,21 @@ def measure(root: Path, rows: int, files: int, sky: str, cores: int) -> dict[str
         )
         if number % EVERY == 0:
             asked = queries(pa.concat_tables(samples))
-            kept, full = opened(lake.files(), asked), opened(lake.clustered_anew(), asked)
+            now = lake.files()
+            anew = lake.clustered_anew()
+            kept, full = opened(now, asked), opened(anew, asked)
             ratios = {kind: kept[kind] / full[kind] for kind in kept}
             ratios["every query"] = sum(kept.values()) / sum(full.values())
-            told["against full"].append({"night": number, "kept": kept, "full": full, "ratio": ratios})
+            told["against full"].append(
+                {
+                    "night": number,
+                    "files": len(now),
+                    "full files": len(anew),
+                    "kept": kept,
+                    "full": full,
+                    "ratio": ratios,
+                }
+            )
             print(f"{sky} night {number}: {_line(told)}", flush=True)
     return told
 
@@ -249,16 +261,19 @@ def measure(root: Path, rows: int, files: int, sky: str, cores: int) -> dict[str
 def _line(told: dict[str, Any]) -> str:
     came, rewritten = (sum(night[name] for night in told["nights"]) for name in ("came", "rewritten"))
     ratios = {kind: round(value, 3) for kind, value in told["against full"][-1]["ratio"].items()}
-    return f"{rewritten / came:.2f} bytes rewritten per byte; files in times of a full clustering: {ratios}"
+    last = told["against full"][-1]
+    return (
+        f"{rewritten / came:.2f} bytes rewritten per byte; {last['files']} files, {last['full files']} of a "
+        f"full clustering; opened, in times of it: {ratios}"
+    )
 
 
 def judged(told: dict[str, Any]) -> list[tuple[str, float, float]]:
     """The bars: what, how much, and how much it may be."""
     came, rewritten = (sum(night[name] for night in told["nights"]) for name in ("came", "rewritten"))
     worst = max(each["ratio"]["every query"] for each in told["against full"])
-    name = (
-        f"{format_count(told['rows'])} rows, nights of {'one field' if told['sky'] == 'field' else 'all sky'}"
-    )
+    where = "one field" if told["sky"] == "field" else "all sky"
+    name = f"{format_count(told['rows'])} rows, nights of {where}"
     return [
         (f"{name}: bytes rewritten per byte that came in", rewritten / came, BYTES_BAR),
         (f"{name}: files opened, in times of a full clustering, the worst of nights", worst, FILES_BAR),
@@ -270,10 +285,10 @@ def page(results: list[dict[str, Any]]) -> str:
     lines = [
         "# Tables that are kept clustered",
         "",
-        f"{NIGHTS} nights of {SHARE:.0%} of the rows into a table that is clustered by {', '.join(COLUMNS)}, by "
-        "`make bench-liquid`. Every tenth night, all its rows are clustered anew beside it, and the same "
-        f"{QUERIES:,} seeded queries of each kind are asked of both; the table says the files that they open, in "
-        "times of those of the full clustering. Of all queries together, no more than "
+        f"{NIGHTS} nights of {SHARE:.0%} of the rows into a table that is clustered by {', '.join(COLUMNS)}, "
+        "by `make bench-liquid`. Every tenth night, all its rows are clustered anew beside it, and the same "
+        f"{QUERIES:,} seeded queries of each kind are asked of both; the table says the files that they "
+        "open, in times of those of the full clustering. Of all queries together, no more than "
         f"{FILES_BAR} is allowed, and {BYTES_BAR:.0f} bytes rewritten for each that came in.",
         "",
     ]
@@ -283,17 +298,18 @@ def page(results: list[dict[str, Any]]) -> str:
         lines += [
             f"## {format_count(told['rows'])} rows, nights {where}",
             "",
-            f"{told['base']['files']} files of {told['base']['bytes'] / told['base']['files'] / 2**20:.2f} MiB "
-            "before the first night.",
+            f"{told['base']['files']} files of {told['base']['bytes'] / told['base']['files'] / 2**20:.2f} "
+            "MiB before the first night.",
             "",
-            f"| night | bytes rewritten per byte | {' | '.join(kinds)} |",
-            f"|---|---|{'---|' * len(kinds)}",
+            f"| night | bytes rewritten per byte | files | of a full clustering | {' | '.join(kinds)} |",
+            f"|---|---|---|---|{'---|' * len(kinds)}",
         ]
         for each in told["against full"]:
             nights = told["nights"][: each["night"]]
             bytes_each = sum(n["rewritten"] for n in nights) / sum(n["came"] for n in nights)
             ratios = " | ".join(f"{each['ratio'][kind]:.2f}" for kind in kinds)
-            lines.append(f"| {each['night']} | {bytes_each:.2f} | {ratios} |")
+            files = f"{each['files']} | {each['full files']}"
+            lines.append(f"| {each['night']} | {bytes_each:.2f} | {files} | {ratios} |")
         lines.append("")
     return "\n".join(lines)
 

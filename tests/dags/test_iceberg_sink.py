@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
+from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.sink.request import SinkReport
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
@@ -244,6 +245,26 @@ class TestRuns:
         )
         assert report_of(tables, forced).rows_updated == 400
         assert table_of(tables).scan().to_arrow().num_rows == 800
+
+    def test_a_clustered_table_is_kept_so_behind_each_sink(
+        self, airflow: Path, load: Load, tables: Path, survey: Survey
+    ) -> None:
+        source, *_ = NIGHTS.splitlines(keepends=True)
+        write_spec(tables, f"{source}cluster_by: [_healpix_29, id]\n", "kept")
+        for number in range(6):
+            survey.night(number)
+            run = load()["iceberg_sink__kept"].test()
+            assert states(run) == dict.fromkeys(("resolve", "sink", "confirm", "keep_clustered"), "success")
+        folder = RunFolder(run_uri(str(tables.parents[1] / "warehouse"), run.dag_id, run.run_id))
+        report = folder.read(RunFolder.report_path("compact_table"), CompactTableReport)
+        assert report.clustering is not None
+        assert report.clustering.columns == ("_healpix_29", "id")
+        assert 0 < report.clustering.total_rewritten_bytes <= 5 * report.clustering.total_came_bytes
+        table = table_of(tables, "kept")
+        assert table.scan().to_arrow().num_rows == 2400
+        assert len(live_files(table)) < 6
+        again = load()["iceberg_sink__kept"].test()
+        assert states(again)["keep_clustered"] == "skipped"
 
     def test_a_refused_night_fails_the_run_and_consumers_hear_of_the_others(
         self, airflow: Path, load: Load, tables: Path, survey: Survey

@@ -60,6 +60,13 @@ def test_a_spec_is_read_and_has_defaults(tmp_path: Path) -> None:
         ("64 MiB", "64 MiB\nmin_file_size: 65 MiB", "min_file_size: 65 MiB is more than target_file_size"),
         ("64 MiB", "64 MiB\nmax_file_size: 63 MiB", "max_file_size: 63 MiB is less than target_file_size"),
         ("mode: hilbert", "mode: snake", "stars.yaml:4: mode: 'snake'"),
+        ("mode: hilbert", "mode: liquid", "partitions: mode liquid chooses by what queries open"),
+        ("mode: hilbert", "mode: hilbert\nclustering: {curve: zorder}", "clustering: is for mode liquid"),
+        (
+            "table: survey.stars\nmode: hilbert",
+            "folder: {uri: /a, output: /b}\nmode: liquid",
+            "mode: a folder is compacted once",
+        ),
         ("0 4 * * *", "at dawn", "stars.yaml:8: schedule"),
         ("mode:", "modus:", "unknown key; did you mean 'mode'"),
     ],

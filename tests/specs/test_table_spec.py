@@ -114,6 +114,16 @@ def test_duplicates_are_a_text() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        ({"cluster_by": ["ra", "ra"]}, "cluster_by: ra stands twice"),
+        ({"cluster_by": ["ra"], "format": "delta"}, "cluster_by: Delta tables are not kept clustered"),
+        ({"cluster_by": ["ra"], "sort": ["ra"]}, "sort: rows of a table with 'cluster_by' follow a curve"),
+        ({"cluster_by": ["ra"], "partition": ["ra"]}, "cluster_by: the table is partitioned by ra"),
+        (
+            {"cluster_by": [f"c{at}" for at in range(64)]},
+            "cluster_by: names 64 columns; there is room for 63",
+        ),
+        ({"clustering": {"curve": "zorder"}}, "clustering: is of a table with 'cluster_by'"),
+        ({"cluster_by": ["ra"], "clustering": {"max_amplification": 0.5}}, "greater than or equal to 1"),
         ({"mode": "upsert"}, "key: mode upsert replaces rows of the same key"),
         ({"key": ["id"]}, "key: mode append does not look at it"),
         ({"duplicates": "last by ts"}, "duplicates: only mode upsert has a key"),

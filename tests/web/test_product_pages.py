@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from hipslake import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
+from hipslake.tables.clustering_ledger import ClusteringLedger, ClusteringPoint
+from hipslake.tables.iceberg.clustering_properties import LEDGER
 
 from tests.web.test_timeline import known_runs
 
@@ -26,6 +29,19 @@ source: {catalog: stars}
 partition: ["healpix[1]"]
 sort: [mag desc]
 """
+
+
+KEPT = ClusteringLedger(by="x", columns=("id", "mag"), counted=2, came=1000, rewritten=2500).with_point(
+    ClusteringPoint(
+        at=datetime(2026, 11, 20, tzinfo=UTC),
+        files=2,
+        came=100,
+        rewritten=150,
+        before=(3, 2, 1),
+        after=(2, 1, 1),
+    ),
+    0,
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +66,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = catalog.create_table("sky.sunk_stars", schema=rows.schema)
         table.append(rows)
         table.append(rows.slice(0, 1))
+        with table.transaction() as transaction:
+            transaction.set_properties({LEDGER: KEPT.model_dump_json()})
     return place
 
 
@@ -84,6 +102,9 @@ def test_a_table_is_told(page: Page) -> None:
     assert [column["name"] for column in found["columns"]] == ["part", "id", "mag"]
     assert found["partitioning"] == "healpix[1]"
     assert found["sorting"].startswith("mag")
+    kept = found["clustering"]
+    assert (kept["columns"], kept["came"], kept["rewritten"]) == (["id", "mag"], 1000, 2650)
+    assert [(point["files"], point["after"]) for point in kept["points"]] == [(2, [2, 1, 1])]
     assert found["last_failed"]["run_id"] == "two"
     assert found["dags"] == {"sink": "iceberg_sink__sunk_stars"}
     told(page, "tables/other", 404)

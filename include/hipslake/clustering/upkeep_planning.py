@@ -23,7 +23,10 @@ from hipslake.clustering.planning import FileSizing, RewriteGroup, TableFile
 SIDE = 0.1
 """The share of the rows that a query asks for in each column that it names."""
 
-LEAST_GAIN = 0.2
+HEALTHY = 1.05
+"""A partition is left alone while queries open no more than so many times the files of a full clustering."""
+
+LEAST_GAIN = 0.1
 """A set of files is rewritten if queries open so much less of it afterwards, about."""
 
 _POINTS = 32  # drawn for each file that would come of a set
@@ -236,6 +239,8 @@ class _Planner:
     def _sets(self, places: NDArray[np.int64], most_bytes: float) -> Iterable[_FileSet]:
         """Neighbours along the curve among the files of a partition that cost more than they are worth."""
         worth = self._worth(places)
+        if self.cost[places].sum() < HEALTHY * worth.sum():
+            return
         badness = self.cost[places] / worth
         middle = np.nan_to_num((self._boxes.low[places] + self._boxes.high[places]) / 2)
         along = places[np.argsort(self._keys(middle), kind="stable")]

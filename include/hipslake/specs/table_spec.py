@@ -429,8 +429,8 @@ class TableSpec(NamedSpec):
             )
         if self.cluster_by:
             raise ValueError(
-                "cluster_by: Delta tables are not kept clustered; leave it out, and cluster the table by a spec "
-                "of 'type: compaction' with 'mode: hilbert'"
+                "cluster_by: Delta tables are not kept clustered; leave it out, and cluster the table by a "
+                "spec of 'type: compaction' with 'mode: hilbert'"
             )
         for name, given in (("branch", self.branch), ("tag", self.tag)):
             if given is not None:

@@ -199,6 +199,7 @@ def plan_shuffle(
     target_bytes: int,
     cores: int,
     rewrites: bool = False,
+    even: bool = False,
     task_bytes: int = TASK_BYTES,
 ) -> ShufflePlan:
     """Decide where rows go.
@@ -221,17 +222,19 @@ def plan_shuffle(
         Tasks that run at once.
     rewrites : bool
         Whether rows of files that are replaced are written along; then there is always a shuffle.
+    even : bool
+        Whether rows are put in order over files; then too, and files are as near to the target as can be.
     task_bytes : int
         Encoded bytes that a task writes, about.
     """
     range_only = all(field.transform.is_range_only for field in partition)
     case = ShuffleCase.of(upsert=upsert, range_only=range_only)
     totals = counts.totals
-    files = _files(totals, row_bytes, target_bytes)
+    files = _files(totals, row_bytes, target_bytes, even=even)
     apart = _files(counts.rows, row_bytes, target_bytes)
     names = tuple(str(field) for field in partition)
     by = ", ".join(names) or "no field"
-    if case is ShuffleCase.APPEND_RANGE_ONLY and not rewrites:
+    if case is ShuffleCase.APPEND_RANGE_ONLY and not (rewrites or even):
         unshuffled, least = int(apart.sum()), int(files.sum())
         if unshuffled <= _MOST_UNSHUFFLED * least:
             per_value = np.zeros(counts.values, np.int64)
@@ -266,8 +269,9 @@ def plan_shuffle(
     )  # fmt: skip
 
 
-def _files(rows: Int64s, row_bytes: float, target_bytes: int) -> Int64s:
-    files = np.ceil(rows * row_bytes / (SLACK * target_bytes)).astype(np.int64)
+def _files(rows: Int64s, row_bytes: float, target_bytes: int, *, even: bool = False) -> Int64s:
+    size = rows * row_bytes / target_bytes
+    files = (np.floor(size + 0.5) if even else np.ceil(size / SLACK)).astype(np.int64)
     return np.clip(files, np.minimum(rows, 1), rows)
 
 

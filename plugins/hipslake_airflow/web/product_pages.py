@@ -115,8 +115,9 @@ def _table(specs: KnownSpecs, warehouse: str, name: str) -> dict[str, Any]:
                     state = opened.existing()
                     versions = state.versions()[::-1][:_MOST_VERSIONS]
                     columns = [column_told(field).model_dump() for field in state.schema]
-                    uri = state.location
+                    uri, kept = state.location, state.clustering
                 more |= {
+                    "clustering": None if kept is None else kept.model_dump(mode="json"),
                     "uri": uri,
                     "columns": columns,
                     "versions": [

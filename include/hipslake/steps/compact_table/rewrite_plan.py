@@ -28,8 +28,8 @@ from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
-from hipslake.steps.compact_table.kept_files import KeptFiles, kept_files, told_of
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
+from hipslake.steps.compact_table.table_upkeep import KeptFiles, kept_files, told_of
 from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.fitting import in_table
 from hipslake.tables.opening import open_folder, open_table

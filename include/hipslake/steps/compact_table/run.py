@@ -21,7 +21,6 @@ from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError
 from hipslake.specs.compaction_spec import CompactionMode
-from hipslake.steps.compact_table.kept_files import point_of, told_of
 from hipslake.steps.compact_table.request import (
     PICTURE,
     CompactTableReport,
@@ -32,6 +31,7 @@ from hipslake.steps.compact_table.request import (
 )
 from hipslake.steps.compact_table.rewrite_plan import Plan, open_compacted, planned, with_columns
 from hipslake.steps.compact_table.rewrite_samples import place_rows
+from hipslake.steps.compact_table.table_upkeep import point_of, told_of
 from hipslake.steps.compact_table.tasks import WrittenGroup, write_files
 from hipslake.steps.report import Phases
 from hipslake.tables.clustering_ledger import ClusteringPoint

@@ -354,7 +354,8 @@ def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
         row_bytes=counted.row_bytes,
         target_bytes=order.spec.target_file_size.value,
         cores=engine.cores,
-        rewrites=bool(old) or bool(tried.clustered_by),
+        rewrites=bool(old),
+        even=bool(tried.clustered_by),
     )
     return SinkPlan(values, shuffle, old)
 

@@ -1,5 +1,6 @@
 // A table or a cube: what it holds, its versions and columns, the DAGs that make and keep it, and their runs.
 import { server, type DataColumn, type Failure, type Product, type Run } from "./api";
+import { clusteringOf, type Clustering } from "./clustering";
 import { button, h, replace, table } from "./dom";
 import { bytes, count, plural } from "./format";
 import { failure, lastRun, since } from "./list";
@@ -33,6 +34,7 @@ export interface Detailed extends Product {
   columns?: DataColumn[];
   partitioning?: string | null;
   sorting?: string | null;
+  clustering?: Clustering | null;
   versions?: Version[];
   datasets?: Dataset[];
   partition_columns?: string[];
@@ -61,7 +63,7 @@ export async function showProduct(host: HTMLElement, kind: "tables" | "cubes", n
     found.uri ? h("p", { class: "quiet" }, h("code", {}, found.uri)) : null,
     dags.length ? h("nav", { class: "actions", "aria-label": `DAGs of this ${word.toLowerCase()}` }, h("span", { class: "quiet" }, "Trigger:"),
       dags.map(([does, dagId]) => button(named(does), () => void openForm(dagId, { [kind === "tables" ? "table" : "cube"]: found.name }), { title: dagId }))) : null),
-  versions(found), datasets(found), columns(found.columns), runs(found.last_runs), found.lines?.length ? section("Open it", linesOf(found.lines)) : null);
+  found.clustering ? section("Clustering", clusteringOf(found.clustering)) : null, versions(found), datasets(found), columns(found.columns), runs(found.last_runs), found.lines?.length ? section("Open it", linesOf(found.lines)) : null);
 }
 
 export const named = (does: string): string => `${does[0].toUpperCase()}${does.slice(1).replaceAll("_", " ")}`;
