@@ -91,9 +91,9 @@ def opened(lake: Lake, spec: TableSpec, columns: list[str], side: float = 0.1) -
 def test_a_sink_writes_its_files_along_the_curve(lake: Lake) -> None:
     rows = night(0, 6000)
     spec, plain = lake.spec(**BY), lake.spec(table="survey.plain", name="plain", target_file_size="16 KiB")
-    done, other = lake.sink(spec, rows), lake.sink(plain, rows)
+    done = lake.sink(spec, rows)
+    lake.sink(plain, rows)
     assert done.files_added > 5
-    assert abs(done.files_added - other.files_added) <= 1
     check(lake, spec, rows)
     columns = ["ra", "dec"]
     clustered = [path for path in lake.live(spec) if "/sample/" in str(path)]
