@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.api.table import Table as OpenTable
-from hipslake.errors import AuditError, PlanError, SpecError, VersionNotFoundError
+from hipslake.errors import AuditError, ConflictError, PlanError, SpecError, VersionNotFoundError
 from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
@@ -19,10 +19,13 @@ from hipslake.steps.audit import run as auditing
 from hipslake.steps.audit.request import AuditReport, AuditRequest
 from hipslake.steps.registry import STEPS
 from hipslake.steps.run import RunFolder
+from hipslake.tables.iceberg import branch_publishing
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.snapshot_history import summary_of
 from hipslake.tables.iceberg.stored_marks import StoredMarks
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ServerError
 from pyiceberg.table import Table
 
 from tests.steps.nights import FIRST, Survey, night_rows
@@ -273,6 +276,54 @@ def test_an_audit_that_was_killed_after_its_commit_tells_what_it_published(
     assert report.snapshot_id == lake.table.metadata.current_snapshot_id
     assert (report.sinks_count, report.rows_out) == (1, 400)
     assert audit(lake.resolve()).snapshot_id is None  # another run has published nothing
+
+
+@pytest.mark.parametrize("moment", ["checks", "commit"])
+def test_main_that_changes_while_a_branch_is_audited_stays_as_it_is(
+    lake: Lake, survey: Survey, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    lake.write_spec(INCREMENTS + AUDIT)
+    survey.night(0)
+    night(lake)
+    survey.night(1)
+    folder = lake.resolve()
+    lake.sink(folder)
+    place, name = (auditing, "_checked") if moment == "checks" else (branch_publishing, "_fast_forward")
+    real = getattr(place, name)
+
+    def overtaken(*given: object) -> object:
+        if lake.table.metadata.refs["audit"].snapshot_id and not came:
+            came.append(other_commit(lake.table))
+        return real(*given)
+
+    came: list[None] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(place, name, overtaken)
+        with pytest.raises(ConflictError, match="main has changed since branch audit began"):
+            audit(folder)
+    with pytest.raises(PlanError, match="run the DAG again"):
+        audit(folder)
+    rows = lake.rows(*COLUMNS)
+    assert rows.slice(0, rows.num_rows - 1).equals(landed(survey, 0))
+
+
+def test_an_answer_that_is_lost_is_looked_for(
+    lake: Lake, survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.write_spec(INCREMENTS + AUDIT)
+    survey.night(0)
+    folder = lake.resolve()
+    lake.sink(folder)
+    real = SqlCatalog.commit_table
+
+    def lost(*given: Any, **more: Any) -> Any:
+        real(*given, **more)
+        raise ServerError("the gateway has lost the answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", lost)
+    report = audit(folder)
+    assert report.snapshot_id == lake.table.metadata.current_snapshot_id
+    assert lake.rows(*COLUMNS).equals(landed(survey, 0))
 
 
 def test_a_run_that_was_killed_between_sink_and_audit_is_taken_up(lake: Lake, survey: Survey) -> None:
