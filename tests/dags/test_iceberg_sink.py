@@ -75,6 +75,20 @@ class TestParsing:
             assert dag.params.get_param(name).schema.get("title")
             assert dag.params.get_param(name).description
 
+    def test_files_are_kept_clustered_behind_what_publishes_rows(self, load: Load, tables: Path) -> None:
+        clustered = "source: {catalog: stars, rows: increment}\ncluster_by: [ra, dec]\n"
+        write_spec(tables, clustered, "kept")
+        write_spec(tables, clustered + "branch: nights\naudit: {rows: {min: 1}}\n", "audited")
+        files = "source: {files: {uri: '/sky/*.parquet', format: parquet}}\n"
+        stream = "stream: {trigger: available_now, source: files, compact: true}\n"
+        write_spec(tables, f"{files}cluster_by: [ra]\n{stream}", "drained")
+        dags = load()
+        behind = {"kept": "sink", "audited": "audit", "drained": "drain"}
+        for name, task in behind.items():
+            kept = dags[f"iceberg_sink__{name}"].get_task("keep_clustered")
+            assert kept.upstream_task_ids == {task}
+        assert "compact_table" not in dags["iceberg_sink__drained"].task_ids
+
     def test_a_schedule_of_its_own_gives_intervals(self, load: Load, tables: Path) -> None:
         write_spec(tables, NIGHTS + 'schedule: "@daily"\n')
         assert type(load()["iceberg_sink__sample"].timetable).__name__ == "NightTimetable"
