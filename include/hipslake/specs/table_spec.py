@@ -33,6 +33,9 @@ from hipslake.specs.upsert_spec import MissingDeletes, OperationSpec, check_upse
 from hipslake.specs.vacuum_spec import TableVacuumSpec
 
 MIN_FILE_BYTES = 1 << 10
+DEFAULT_FILE_SIZE = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+"""Of data files, where neither the spec nor the table says one."""
+
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
 _LAST_BY = re.compile(r"last\s+by\s+(?P<column>.+)", re.IGNORECASE)
 
@@ -272,7 +275,7 @@ class TableSpec(NamedSpec):
     missing_deletes: MissingDeletes = MissingDeletes.COUNT  # mode upsert
     interval: Column | None = None  # mode overwrite-interval: the column of the time
     write: WriteMode | None = None  # None: as the table's properties say, copy-on-write if they do not
-    target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+    target_file_size: Bytes | None = None  # None: as the table says, or DEFAULT_FILE_SIZE
     evolve: Literal["add", "all"] = "add"  # what a sink changes: columns, or all that is asked for
     rename: dict[Column, Column] = Field(default_factory=dict)  # columns of the table, from old to new names
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
@@ -292,8 +295,8 @@ class TableSpec(NamedSpec):
 
     @field_validator("target_file_size")
     @classmethod
-    def _large_enough(cls, given: Threshold) -> Threshold:
-        if given.value < MIN_FILE_BYTES:
+    def _large_enough(cls, given: Threshold | None) -> Threshold | None:
+        if given is not None and given.value < MIN_FILE_BYTES:
             raise ValueError(f"{given} is less than a file needs at least; take 1 KiB or more")
         return given
 
@@ -450,6 +453,11 @@ class TableSpec(NamedSpec):
     def place(self) -> TablePlace:
         """Where the table stands."""
         return self.delta if self.format is SunkFormat.DELTA else self.iceberg
+
+    def fingerprint_text(self) -> str:
+        """As of all specs; one without a file size has the fingerprint of when the default stood in it."""
+        size = self.target_file_size or DEFAULT_FILE_SIZE
+        return NamedSpec.fingerprint_text(self.model_copy(update={"target_file_size": size}))
 
     @property
     def needs_interval(self) -> bool:

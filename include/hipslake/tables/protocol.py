@@ -164,6 +164,10 @@ class RowWriter(Protocol):
 class PositionWriter(Protocol):
     """Writes files that take rows out of data files, by their positions. It travels, so it is small."""
 
+    @property
+    def by_file(self) -> bool:
+        """Whether each data file is to have deletes of its own, and not each scope."""
+
     def write_deletes(self, gone: Iterable[tuple[str, NDArray[np.int64]]], name: str) -> NewFile:
         """Write a file; written again under its name, it is replaced.
 
@@ -267,6 +271,10 @@ class TableState(ReadableTable, Protocol):
     @property
     def why_no_deletes(self) -> str:
         """What of the table forbids files that take rows out of data files; "" if it takes such."""
+
+    @property
+    def target_bytes(self) -> int | None:
+        """The size of data files that the table asks for; None if it asks for none."""
 
     def write_mode(self, operation: RowOperation) -> WriteMode | None:
         """How an operation changes rows by the properties of the table; None: they do not say it."""

@@ -28,15 +28,13 @@ from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
+from hipslake.specs.table_spec import DEFAULT_FILE_SIZE
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
 from hipslake.steps.compact_table.table_upkeep import KeptFiles, kept_files, told_of
 from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.fitting import in_table
 from hipslake.tables.opening import open_folder, open_table
 from hipslake.tables.transforms import result_type
-
-DEFAULT_TARGET_BYTES = 128 << 20
-"""The size of files where neither the spec nor the table says one."""
 
 _BOUND_PARTS = 3  # a group has its size at a part of the bound, so that what is left over fits beside it
 _NAMED = 5  # files that a text names
@@ -188,7 +186,7 @@ def sizing_of(spec: CompactionSpec, table: CompactedTable) -> FileSizing:
         What is small or large does not fit to the target, or less than two files may be rewritten.
     """
     told = spec.target_file_size
-    target = (table.target_bytes or DEFAULT_TARGET_BYTES) if told is None else told.value
+    target = (table.target_bytes or DEFAULT_FILE_SIZE.value) if told is None else told.value
     least = None if spec.min_file_size is None else spec.min_file_size.value
     most = None if spec.max_file_size is None else spec.max_file_size.value
     if not (least or 0) <= target <= (most or target):

@@ -96,7 +96,7 @@ def write_deletes(
     gone: RowPositions,
     rows: int,
 ) -> list[NewDeletes]:
-    """Write the files of deletes that take rows out of data files: one for each partition.
+    """Write the files of deletes that take rows out of data files: one for each partition, or data file.
 
     Parameters
     ----------
@@ -120,7 +120,8 @@ def write_deletes(
     if not files:
         return []
     scopes: dict[object, int] = {}
-    number = [scopes.setdefault(file.scope, len(scopes)) for file in files]
+    of = [(file.scope, file.path if writer.by_file else "") for file in files]
+    number = [scopes.setdefault(each, len(scopes)) for each in of]
     order = sorted(range(len(files)), key=lambda at: (number[at], files[at].path.encode()))
     runs = tuple(runs_of(np.array([number[at] for at in order], np.int64)))
     stored = tuple(files[at].stored for at in order)

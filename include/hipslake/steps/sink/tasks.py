@@ -20,7 +20,7 @@ from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.specs.partition_fields import PartitionField
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_spec import DEFAULT_FILE_SIZE, TableMode
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.sink.clustered_rows import RowClustering
@@ -352,12 +352,20 @@ def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
         key=order.spec.key,
         sources=len(old) + tried.new.rows.tasks,
         row_bytes=counted.row_bytes,
-        target_bytes=order.spec.target_file_size.value,
+        target_bytes=_target_bytes(tried),
         cores=engine.cores,
         rewrites=bool(old),
         even=bool(tried.clustered_by),
     )
     return SinkPlan(values, shuffle, old)
+
+
+def _target_bytes(tried: SinkTry) -> int:
+    """How large files should be: as the spec says, or else the table."""
+    told = tried.order.spec.target_file_size
+    if told is not None:
+        return told.value
+    return tried.table.target_bytes or DEFAULT_FILE_SIZE.value
 
 
 def _partition_rows(files: Sequence[LiveFile], tried: SinkTry) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -60,6 +60,27 @@ TARGET_BYTES = "delta.targetFileSize"
 """Delta's property of a table: how large data files should be."""
 
 _SIZE = re.compile(r"([0-9]+)\s*(?:([kmgt])?b?)", re.IGNORECASE)  # units are powers of 1024 there
+
+
+def target_bytes_of(configuration: Mapping[str, str], name: str) -> int | None:
+    """The size of data files that a table asks for; None if it asks for none.
+
+    Raises
+    ------
+    SpecError
+        Its property is no size.
+    """
+    told = configuration.get(TARGET_BYTES)
+    if told is None:
+        return None
+    match = _SIZE.fullmatch(told.strip())
+    size = 0 if match is None else int(match[1]) << (10 * " kmgt".index((match[2] or " ").lower()))
+    if not 0 < size < 1 << 63:
+        raise SpecError(
+            f"table {name}: its property {TARGET_BYTES} is {told!r}, no size of files; mend it, or "
+            "give 'target_file_size' in the spec"
+        )
+    return size
 
 
 class DeltaCompaction:
@@ -124,17 +145,7 @@ class DeltaCompaction:
 
     @property
     def target_bytes(self) -> int | None:
-        told = self._state.configuration.get(TARGET_BYTES)
-        if told is None:
-            return None
-        match = _SIZE.fullmatch(told.strip())
-        size = 0 if match is None else int(match[1]) << (10 * " kmgt".index((match[2] or " ").lower()))
-        if not 0 < size < 1 << 63:
-            raise SpecError(
-                f"table {self._name}: its property {TARGET_BYTES} is {told!r}, no size of files; mend it, or "
-                "give 'target_file_size' in the spec"
-            )
-        return size
+        return target_bytes_of(self._state.configuration, self._name)
 
     @property
     def partition_fields(self) -> tuple[PartitionField, ...]:

@@ -19,7 +19,7 @@ from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.clustering_ledger import ClusteringLedger
 from hipslake.tables.delta.delta_actions import OURS
 from hipslake.tables.delta.delta_commit import DeltaChange, commit_delta
-from hipslake.tables.delta.delta_compaction import DeltaCompaction
+from hipslake.tables.delta.delta_compaction import DeltaCompaction, target_bytes_of
 from hipslake.tables.delta.delta_descent import ALONE, delta_descent
 from hipslake.tables.delta.delta_files import DeltaFile, WrittenDeltaFile, live_delta_files, write_of_path
 from hipslake.tables.delta.delta_lineage import Lineage
@@ -218,6 +218,10 @@ class DeltaState:
 
     def clustered_suffix(self, by: ClusterMark) -> str:
         raise SpecError(f"{self.location}: Delta tables are not kept clustered; leave cluster_by out")
+
+    @property
+    def target_bytes(self) -> int | None:
+        return target_bytes_of(self._state.configuration, self._name)
 
     @property
     def why_no_deletes(self) -> str:

@@ -32,6 +32,7 @@ from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.storage.access import access_asked
 from hipslake.storage.timeouts import timeouts
+from hipslake.tables.iceberg.file_properties import check_properties
 from hipslake.tables.iceberg.metadata_files import metadata_failures
 from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
 
@@ -240,12 +241,12 @@ def open_table(catalog: Catalog, name: str) -> Table:
 
 
 def check_writable(table: Table) -> None:
-    """Look that a table is of a format version that pyiceberg writes.
+    """Look that a table is of a format version that pyiceberg writes, and can be as its properties say.
 
     Raises
     ------
     SpecError
-        It is a newer one.
+        It is of a newer one; or a property asks for what cannot be done.
     """
     version = table.metadata.format_version
     if version > NEWEST_FORMAT:
@@ -253,6 +254,7 @@ def check_writable(table: Table) -> None:
             f"table {'.'.join(table.name())} is of Iceberg's format version {version}; versions up to "
             f"{NEWEST_FORMAT} can be written. Let the engine that made it write it, or make one of version 2"
         )
+    check_properties(table)
 
 
 def has_namespace(catalog: Catalog, namespace: str) -> bool:

@@ -44,6 +44,7 @@ from hipslake.tables.iceberg.delete_index import (
     files_of_snapshot,
     unneeded_deletes,
 )
+from hipslake.tables.iceberg.file_properties import target_file_bytes
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.manifest_merging import merge_manifests
 from hipslake.tables.iceberg.partition_columns import partition_column
@@ -70,9 +71,6 @@ WRITES_OF_RUN = "compact_table/writes.json"
 
 EARLIER_WRITES = "compact_table/earlier_writes.json"
 """In the run folder: the ids of those that others were to follow."""
-
-TARGET_BYTES = "write.target-file-size-bytes"
-"""Iceberg's property of a table: how large data files should be."""
 
 
 class IcebergCompaction:
@@ -171,15 +169,7 @@ class IcebergCompaction:
 
     @property
     def target_bytes(self) -> int | None:
-        told = self._table.properties.get(TARGET_BYTES)
-        if told is None:
-            return None
-        if not told.strip().isdecimal() or int(told) < 1:
-            raise SpecError(
-                f"table {self._name}: its property {TARGET_BYTES} is {told!r}, no number of bytes; mend it, "
-                "or give 'target_file_size' in the spec"
-            )
-        return int(told)
+        return target_file_bytes(self._table)
 
     @property
     def partition_fields(self) -> tuple[PartitionField, ...] | None:

@@ -19,12 +19,20 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, StringType
 
-from hipslake.errors import PlanError
+from hipslake.errors import PlanError, SpecError
 from hipslake.specs.base import Frozen
 from hipslake.storage.folder import Storage
 from hipslake.tables.deleted_rows import PATH_FIELD, POSITION_FIELD
 from hipslake.tables.iceberg.data_files import IcebergFile
-from hipslake.tables.iceberg.file_writer import DATA_PATH, data_location
+from hipslake.tables.iceberg.data_locations import DATA_PATH, SPREAD, data_location, folder_of_write
+from hipslake.tables.iceberg.file_properties import (
+    DELETE_FORMAT,
+    DELETE_PARQUET,
+    GRANULARITY,
+    PARQUET,
+    ParquetOptions,
+    check_format,
+)
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.protocol import NewDeletes
 from hipslake.tables.stored_files import field_id
@@ -35,11 +43,8 @@ _SCHEMA = pa.schema(
 )
 _PATH_ID, _POSITION_ID = (int(field_id(field) or 0) for field in _SCHEMA)
 _ROW_GROUP_ROWS = 1 << 20
-_CODEC, _LEVEL = "parquet.compression-codec", "parquet.compression-level"
-_USED_PROPERTIES = (
-    DATA_PATH,
-    *(f"write.{kind}{name}" for kind in ("", "delete.") for name in (_CODEC, _LEVEL)),
-)
+_USED_PROPERTIES = (DATA_PATH, SPREAD, PARQUET, DELETE_PARQUET)
+_GRANULARITIES = ("partition", "file")
 
 
 class WrittenDeletes(Frozen):
@@ -64,17 +69,34 @@ class DeleteWriter:
         Those of the table that say how files are written.
     write_id : str
         Names the folder that files go to, below the one of the table's data files.
+    by_file : bool
+        Whether each data file gets deletes of its own.
     """
 
     location: str
     properties: tuple[tuple[str, str], ...]
     write_id: str
+    by_file: bool = False
 
     @classmethod
     def of(cls, table: Table, write_id: str) -> DeleteWriter:
-        """That of a table."""
-        used = sorted((k, v) for k, v in table.properties.items() if k in _USED_PROPERTIES)
-        return cls(table.location(), tuple(used), write_id)
+        """That of a table.
+
+        Raises
+        ------
+        SpecError
+            A property of the table asks for what cannot be done.
+        """
+        name, given = ".".join(table.name()), table.properties
+        check_format(name, given, DELETE_FORMAT)
+        granularity = given.get(GRANULARITY, "partition")
+        if granularity.strip().lower() not in _GRANULARITIES:
+            raise SpecError(
+                f"table {name}: its property {GRANULARITY} is {granularity!r}; it can be "
+                f"{' or '.join(_GRANULARITIES)}. Mend it"
+            )
+        used = sorted((key, told) for key, told in given.items() if key.startswith(_USED_PROPERTIES))
+        return cls(table.location(), tuple(used), write_id, granularity.strip().lower() == "file")
 
     def write_deletes(self, gone: Iterable[tuple[str, NDArray[np.int64]]], name: str) -> NewFile:
         """Write a file.
@@ -95,11 +117,10 @@ class DeleteWriter:
             pq.ParquetWriter(
                 file,
                 _SCHEMA,
-                compression=self._codec,
-                compression_level=self._level,
                 use_dictionary=[PATH_FIELD.name],
                 write_page_index=True,
                 sorting_columns=[pq.SortingColumn(0), pq.SortingColumn(1)],
+                **ParquetOptions.of(self._given, of_deletes=True).told(_SCHEMA.empty_table()),
             ) as writer,
         ):
             waiting: list[pa.Table] = []
@@ -125,7 +146,7 @@ class DeleteWriter:
             split_offsets=tuple(each.dictionary_page_offset or each.data_page_offset for each in offsets),
         )
         return NewFile(
-            path=f"{self._data}/{self.write_id}/{path}",
+            path=f"{self._folder}/{path}",
             rows=rows,
             bytes=self._storage.entry(path).size,
             details=told.model_dump_json(),
@@ -135,23 +156,14 @@ class DeleteWriter:
     def _given(self) -> Mapping[str, str]:
         return dict(self.properties)
 
-    @property
-    def _codec(self) -> str:
-        codec = self._given.get(f"write.delete.{_CODEC}", self._given.get(f"write.{_CODEC}", "zstd"))
-        return "none" if codec == "uncompressed" else codec
-
-    @property
-    def _level(self) -> int | None:
-        level = self._given.get(f"write.delete.{_LEVEL}", self._given.get(f"write.{_LEVEL}"))
-        return int(level) if level else None
-
-    @property
-    def _data(self) -> str:
-        return data_location(self.location, self._given)
+    @cached_property
+    def _folder(self) -> str:
+        folder = folder_of_write(self.write_id, self._given)
+        return f"{data_location(self.location, self._given)}/{folder}"
 
     @cached_property
     def _storage(self) -> Storage:
-        return Storage.at(self._data).sub(self.write_id)
+        return Storage.at(self._folder)
 
 
 def _named(path: str, positions: NDArray[np.int64]) -> pa.Table:

@@ -20,7 +20,6 @@ from pyiceberg.io.pyarrow import (
     MetricModeTypes,
     MetricsMode,
     StatisticsCollector,
-    compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
 )
@@ -33,26 +32,16 @@ from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
+from hipslake.tables.iceberg.data_locations import DATA_PATH, SPREAD, data_location, folder_of_write
+from hipslake.tables.iceberg.file_properties import PARQUET, ParquetOptions, statistics_plan
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.row_order import in_sort_order
 from hipslake.tables.stored_files import NAME_MAPPING
 
-DATA = "data"
-"""The folder of a table's location in which data files lie, unless the table names another."""
-
-DATA_PATH = "write.data.path"
-"""The property of a table that names it."""
-
 _COUNTS = MetricsMode(MetricModeTypes.COUNTS)
-_ROW_GROUP_ROWS = 1 << 18
-_USED_PROPERTIES = ("write.parquet.", "write.metadata.", DATA_PATH, NAME_MAPPING)
-
-
-def data_location(location: str, properties: Mapping[str, str]) -> str:
-    """The folder that data files of a table go to."""
-    return (properties.get(DATA_PATH) or f"{location.rstrip('/')}/{DATA}").rstrip("/")
+_USED_PROPERTIES = (PARQUET, "write.metadata.", DATA_PATH, SPREAD, NAME_MAPPING)
 
 
 @dataclass(frozen=True)
@@ -73,6 +62,8 @@ class FileWriter:
         The table's number of that order, where it has one.
     write_id : str
         Names the folder that files go to, below the one of the table's data files.
+    sorted_by : tuple of int
+        Columns of the table's sort order, by their field ids.
     """
 
     schema: Schema
@@ -82,6 +73,7 @@ class FileWriter:
     sort: tuple[SortField, ...]
     sort_order_id: int | None
     write_id: str
+    sorted_by: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, table: Table, sort: tuple[SortField, ...], write_id: str) -> FileWriter:
@@ -98,6 +90,7 @@ class FileWriter:
             sort,
             next(same, None) if sort else None,
             write_id,
+            tuple(each.source_id for each in table.sort_order().fields if each.transform.preserves_order),
         )
 
     def _all(self, partition: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -118,11 +111,12 @@ class FileWriter:
     @cached_property
     def storage(self) -> Storage:
         """The storage at the folder that files go to."""
-        return Storage.at(self._data).sub(self.write_id)
+        return Storage.at(self._folder)
 
-    @property
-    def _data(self) -> str:
-        return data_location(self.location, dict(self.properties))
+    @cached_property
+    def _folder(self) -> str:
+        given = dict(self.properties)
+        return f"{data_location(self.location, given)}/{folder_of_write(self.write_id, given)}"
 
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Rows in the sort order; rows that are equal in it stay in their order."""
@@ -145,7 +139,7 @@ class FileWriter:
         path = f"{name}.parquet"
         with self.storage.open(path, "wb") as file:
             footer = self._encode(rows, file)
-        plan = compute_statistics_plan(self.schema, dict(self.properties))
+        plan = statistics_plan(self.schema, dict(self.properties), self.sorted_by)
         timed = {number: each for number, each in plan.items() if _is_bounded_time(each)}
         counted = {number: replace(each, mode=_COUNTS) for number, each in timed.items()}
         told = data_file_statistics_from_parquet_metadata(
@@ -153,7 +147,7 @@ class FileWriter:
         ).to_serialized_dict()
         low, high = self._bounds_of_times(footer, timed)
         return WrittenFile(
-            path=f"{self._data}/{self.write_id}/{path}",
+            path=f"{self._folder}/{path}",
             partition=encoded_partition(self._all(partition), partition_types(self.spec, self.schema)),
             spec_id=self.spec.spec_id,
             sort_order_id=self.sort_order_id,
@@ -162,7 +156,7 @@ class FileWriter:
             column_sizes=told["column_sizes"],
             value_counts=told["value_counts"],
             null_value_counts=told["null_value_counts"],
-            nan_value_counts=self._nan_counts(rows),
+            nan_value_counts=self._nan_counts(rows, plan),
             lower_bounds=_hex({**(told["lower_bounds"] or {}), **low}),
             upper_bounds=_hex({**(told["upper_bounds"] or {}), **high}),
             split_offsets=tuple(told["split_offsets"]),
@@ -209,21 +203,17 @@ class FileWriter:
 
     def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
         """Write rows as Parquet; columns whose values hardly repeat get no dictionary."""
-        given = dict(self.properties)
-        codec = given.get("write.parquet.compression-codec", "zstd")
-        level = given.get("write.parquet.compression-level")
+        options = ParquetOptions.of(dict(self.properties))
         with pq.ParquetWriter(
             file,
             rows.schema,
-            compression="none" if codec == "uncompressed" else codec,
-            compression_level=int(level) if level else None,
             store_decimal_as_integer=True,
             write_page_index=True,
             sorting_columns=self._sorting_columns() or None,
             use_dictionary=repeating_columns(rows),
+            **options.told(rows, self.schema),
         ) as writer:
-            row_group_rows = int(given.get("write.parquet.row-group-limit", _ROW_GROUP_ROWS))
-            writer.write_table(rows, row_group_size=row_group_rows)
+            writer.write_table(rows, row_group_size=options.rows_per_group(rows))
             writer.close()
             return writer.writer.metadata
 
@@ -239,10 +229,12 @@ class FileWriter:
             found.append(pq.SortingColumn(at, descending=field.descending, nulls_first=field.nulls_first))
         return found
 
-    def _nan_counts(self, rows: pa.Table) -> dict[int, int]:
+    def _nan_counts(self, rows: pa.Table, plan: Mapping[int, StatisticsCollector]) -> dict[int, int]:
         counts = {}
         for field in self.schema.fields:
             column = rows[field.name]
+            if field.field_id in plan and plan[field.field_id].mode.type == MetricModeTypes.NONE:
+                continue
             if pa.types.is_floating(column.type):
                 counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
         return counts

@@ -33,6 +33,7 @@ from hipslake.tables.iceberg.delete_index import DeleteIndex, files_of_snapshot,
 from hipslake.tables.iceberg.delete_writer import DeleteWriter
 from hipslake.tables.iceberg.descent import descent_of
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
+from hipslake.tables.iceberg.file_properties import target_file_bytes
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.schemas import arrow_schema, check_written, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import files_by_write, next_place, summary_of
@@ -233,6 +234,10 @@ class IcebergState:
         if self._table.metadata.format_version >= 2:
             return ""
         return "is of Iceberg's format version 1, which has no delete files (version 2 has)"
+
+    @property
+    def target_bytes(self) -> int | None:
+        return target_file_bytes(self._table)
 
     def write_mode(self, operation: RowOperation) -> WriteMode | None:
         name = f"write.{operation}.mode"

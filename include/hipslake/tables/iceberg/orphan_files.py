@@ -15,12 +15,11 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import open_table
 from hipslake.tables.iceberg.commit import commit_uuid
 from hipslake.tables.iceberg.commit_attempts import attempts_of, writes_of
-from hipslake.tables.iceberg.file_writer import DATA
+from hipslake.tables.iceberg.data_locations import DATA, METADATA
 from hipslake.tables.iceberg.write_folders import living_writes, named_files
 from hipslake.tables.old_files import OrphanFile, is_data_name, old_files
 from hipslake.versions.heartbeat import StoreClock
 
-METADATA = "metadata"
 _KEPT = ("version-hint.text",)  # by which catalogs of folders find the newest metadata
 
 

@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hipslake.clustering.range_ids import check_clustering_columns
 from hipslake.errors import ConflictError
-from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_spec import DEFAULT_FILE_SIZE, TableSpec
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import check_fields
@@ -141,7 +141,7 @@ def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) 
                 catalog.create_namespace(namespace)
     properties = {
         "format-version": FORMAT_VERSION,
-        "write.target-file-size-bytes": str(spec.target_file_size.value),
+        "write.target-file-size-bytes": str((spec.target_file_size or DEFAULT_FILE_SIZE).value),
         "commit.manifest-merge.enabled": "true",
         "write.metadata.previous-versions-max": LOGGED_METADATA,  # each holds what was sunk, of a year
         SHAPED_BY: attempt,

@@ -28,7 +28,7 @@ from hipslake.storage.plain_json import plain_json
 from hipslake.tables.iceberg.catalogs import open_table
 from hipslake.tables.iceberg.commit import commit_uuid, snapshots_of
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS, attempts_of, open_attempts, writes_of
-from hipslake.tables.iceberg.file_writer import data_location
+from hipslake.tables.iceberg.data_locations import METADATA_PATH, data_location, folder_of_write
 from hipslake.tables.iceberg.metadata_files import entries_of, manifests_of, version_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
 from hipslake.versions.heartbeat import Heartbeat, StoreClock, claim_write, mark, stale_seconds
@@ -37,7 +37,6 @@ from hipslake.versions.write_id import is_write_id
 
 log = logging.getLogger(__name__)
 
-METADATA_PATH = "write.metadata.path"
 UNNEEDED = "unneeded.json"
 """In the folder of a write: the files that nothing names once it has committed."""
 
@@ -191,7 +190,9 @@ def delete_unneeded(table: Table, write_id: str, named: Collection[str]) -> list
         folders = {path.rpartition("/")[0] for path, _ in removed if path.startswith(f"{data}/")}
         for folder in sorted(folders - {data}):
             parts = folder.removeprefix(f"{data}/").split("/")
-            for depth in range(len(parts), 0, -1):
+            # What lies above the folder of a write is of other writes too, which may be about to use it.
+            first = next((at for at, part in enumerate(parts) if is_write_id(part)), 0)
+            for depth in range(len(parts), first, -1):
                 if not root.list("/".join(parts[:depth])):
                     root.delete_tree("/".join(parts[:depth]))
     return removed
@@ -218,14 +219,15 @@ def _delete_but(table: Table, write_id: str, kept: Collection[str]) -> list[str]
     data = data_location(table.location(), table.properties)
     root = Storage.at(data)
     names = {path.rpartition(f"/{write_id}/")[2] for path in kept}
-    folder = root.sub(write_id)
     removed = []
-    for entry in [*folder.list(recursive=True), *folder.unfinished(recursive=True)]:
-        if entry.path not in names:
-            folder.delete(entry.path)
-            removed.append(_below(table, f"{data}/{write_id}/{entry.path}"))
-    if not folder.list(recursive=True):
-        root.delete_tree(write_id)
+    for place in {write_id, folder_of_write(write_id, table.properties)}:  # others may have set the property
+        folder = root.sub(place)
+        for entry in [*folder.list(recursive=True), *folder.unfinished(recursive=True)]:
+            if entry.path not in names:
+                folder.delete(entry.path)
+                removed.append(_below(table, f"{data}/{place}/{entry.path}"))
+        if not folder.list(recursive=True):
+            root.delete_tree(place)
     return removed
 
 
