@@ -30,7 +30,7 @@ from hipslake.tables.iceberg.file_properties import (
     DELETE_PARQUET,
     GRANULARITY,
     PARQUET,
-    ParquetOptions,
+    ParquetSettings,
     check_format,
 )
 from hipslake.tables.new_files import NewFile
@@ -120,7 +120,7 @@ class DeleteWriter:
                 use_dictionary=[PATH_FIELD.name],
                 write_page_index=True,
                 sorting_columns=[pq.SortingColumn(0), pq.SortingColumn(1)],
-                **ParquetOptions.of(self._given, of_deletes=True).told(_SCHEMA.empty_table()),
+                **ParquetSettings.of(self._given, of_deletes=True).told(_SCHEMA.empty_table()),
             ) as writer,
         ):
             waiting: list[pa.Table] = []

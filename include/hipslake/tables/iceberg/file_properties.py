@@ -67,8 +67,8 @@ def check_properties(table: Table) -> None:
             )
     check_format(name, given, _FORMAT)
     try:
-        ParquetOptions.of(given)
-        ParquetOptions.of(given, of_deletes=True)
+        ParquetSettings.of(given)
+        ParquetSettings.of(given, of_deletes=True)
         statistics_plan(table.schema(), given, ())
     except SpecError as error:
         raise SpecError(f"table {name}: {error}") from None
@@ -101,7 +101,7 @@ def target_file_bytes(table: Table) -> int | None:
 
 
 @dataclass(frozen=True)
-class ParquetOptions:
+class ParquetSettings:
     """How Parquet files are written.
 
     Attributes
@@ -136,7 +136,7 @@ class ParquetOptions:
     unmeasured: tuple[str, ...]
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], *, of_deletes: bool = False) -> ParquetOptions:
+    def of(cls, properties: Mapping[str, str], *, of_deletes: bool = False) -> ParquetSettings:
         """Those of the properties of a table; `of_deletes`: for files that delete rows.
 
         Raises

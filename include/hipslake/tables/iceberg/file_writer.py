@@ -33,7 +33,7 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.iceberg.data_locations import DATA_PATH, SPREAD, data_location, folder_of_write
-from hipslake.tables.iceberg.file_properties import PARQUET, ParquetOptions, statistics_plan
+from hipslake.tables.iceberg.file_properties import PARQUET, ParquetSettings, statistics_plan
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
 from hipslake.tables.new_files import NewFile
@@ -203,7 +203,7 @@ class FileWriter:
 
     def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
         """Write rows as Parquet; columns whose values hardly repeat get no dictionary."""
-        options = ParquetOptions.of(dict(self.properties))
+        options = ParquetSettings.of(dict(self.properties))
         with pq.ParquetWriter(
             file,
             rows.schema,
