@@ -28,12 +28,19 @@ def compact_small(root: str, what: str) -> None:
 
 def append_until(root: str, stop: str) -> None:
     """Append nights of 200 rows, each as a sink of its own, until a file is there; it gets their number."""
-    lake = Lake(Path(root), ThisProcess(1))
+    lake, iceberg = _beside(root)
     night = 0
     while not Path(stop).exists():
-        lake.sink(lake.spec(name=f"night_{night}"), night_rows(night))
+        lake.sink(lake.spec(name=f"night_{night}", iceberg=iceberg), night_rows(night))
         night += 1
     Path(stop).write_text(str(night))
+
+
+def _beside(root: str) -> tuple[Lake, dict[str, str]]:
+    """A lake whose files land elsewhere, with the warehouse and the catalog of another one."""
+    lake = Lake(Path(root) / "writer", ThisProcess(1))
+    lake.warehouse = str(Path(root) / "warehouse")
+    return lake, {"uri": f"sqlite:///{root}/state/iceberg.db"}
 
 
 def night_rows(night: int) -> pa.Table:
@@ -44,11 +51,11 @@ def night_rows(night: int) -> pa.Table:
 
 def upsert_until(root: str, stop: str, write: str) -> None:
     """Replace all rows of band r again and again, until a file is there; it gets the newest value."""
-    lake = Lake(Path(root), ThisProcess(1))
+    lake, iceberg = _beside(root)
     value = 0
     while not Path(stop).exists():
         value += 1
-        given = {"partition": ["band"], "mode": "upsert", "key": "id", "write": write}
+        given = {"partition": ["band"], "mode": "upsert", "key": "id", "write": write, "iceberg": iceberg}
         lake.sink(lake.spec(name=f"upsert_{value}", **given), band_rows("r", 0, 100 - value % 3, value))
     Path(stop).write_text(str(value))
 

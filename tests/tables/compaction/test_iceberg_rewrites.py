@@ -71,7 +71,9 @@ def test_the_table_says_how_large_files_should_be(lake: Lake) -> None:
     assert compact(request(lake, target_file_size="1 MiB", dry_run=True)).target_bytes == 1 << 20
     with table_of(lake).transaction() as transaction:
         transaction.set_properties({"write.target-file-size-bytes": "large"})
-    with pytest.raises(SpecError, match=r"write\.target-file-size-bytes is 'large', no number of bytes"):
+    with pytest.raises(
+        SpecError, match=r"write\.target-file-size-bytes is 'large', no whole number from 1 on"
+    ):
         compact(request(lake, **told))
     with table_of(lake).transaction() as transaction:
         transaction.remove_properties("write.target-file-size-bytes")
