@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import ConflictError, SpecError, StorageError
 from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.table_spec import DEFAULT_FILE_SIZE
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.tables.delta.delta_compaction import DeltaRewrite
@@ -111,11 +112,22 @@ def test_sizes_of_files_are_read_as_other_engines_write_them(delta: DeltaLake, t
     assert compact(request(delta, target_file_size=None, dry_run=True)).target_bytes == size
 
 
+def test_sinks_write_files_of_the_size_that_the_table_asks_for(delta: DeltaLake) -> None:
+    spec = delta.spec(properties={"delta.targetFileSize": "20kb"})
+    assert delta.sink(spec, stars(3000)).files_added > 2
+    assert max(sizes(delta)) < 30 << 10
+    assert delta.sink(delta.spec(name="more", target_file_size="1 GiB"), stars(3000, seed=1)).files_added == 1
+
+
 @pytest.mark.parametrize("told", ["large", "0", "-5", "1.5mb"])
 def test_a_size_that_makes_no_sense_is_told(delta: DeltaLake, told: str) -> None:
-    delta.sink(delta.spec(properties={"delta.targetFileSize": told}), stars(10))
-    with pytest.raises(SpecError, match=r"its property delta\.targetFileSize is '.*', no size of files"):
+    spec = delta.spec(properties={"delta.targetFileSize": told})
+    delta.sink(spec.model_copy(update={"target_file_size": DEFAULT_FILE_SIZE}), stars(10))
+    message = r"its property delta\.targetFileSize is '.*', no size of files"
+    with pytest.raises(SpecError, match=message):
         compact(request(delta, target_file_size=None))
+    with pytest.raises(SpecError, match=message):
+        delta.sink(delta.spec(name="more"), stars(10, seed=1))
     assert compact(request(delta, dry_run=True)).target_bytes == 40 << 10  # the spec's
 
 
