@@ -51,8 +51,7 @@ def test_ten_rounds_under_constant_appends_end_with_the_files_of_a_quiet_table(
         quiet.sink(quiet.spec(name=f"night_{night}"), night_rows(night))
     for lake in (busy, quiet):
         runs = [compact(request(lake, **asked)).version for _ in range(4)]
-        assert runs[-1] == ""
-        assert mode or runs[1:] == [""] * 3  # groups along a curve come together in steps
+        assert runs[-1] == ""  # files of this size are a third of footers, and become smaller together
         assert left(lake) == []
     assert counted(plain_rows(table_of(busy))) == counted(plain_rows(table_of(quiet)))
     files = [len(live_files(table_of(lake))) for lake in (busy, quiet)]
