@@ -42,7 +42,10 @@ def spec_of(lake: DeltaLake, mode: str) -> TableSpec:
 
 
 def change(root: str, what: str, uri: str) -> None:
-    """Do something to a table, as a run that may come again; writes that died before are swept."""
+    """Do something to a table, as a run that may come again; writes that died before are swept.
+
+    Once more at the end: a commit of theirs may have been on its way until one of ours has come.
+    """
     from hipslake.steps.compact_table.run import run as compacted
     from hipslake.steps.run import run_uri
     from hipslake.steps.sink.sink_table import sink
@@ -54,7 +57,8 @@ def change(root: str, what: str, uri: str) -> None:
 
     lake = lake_in(root)
     spec = spec_of(lake, "append")
-    open_table(spec.place, lake.warehouse, spec.table).sweep(0.0)
+    table = open_table(spec.place, lake.warehouse, spec.table)
+    table.sweep(0.0)
     if what in MODES:
         order = lake.order(spec_of(lake, what), uri=uri, start=utc("2026-01-02T00:00:00"))
         sink(order, lake.engine, stale_after=0.0)
@@ -72,3 +76,4 @@ def change(root: str, what: str, uri: str) -> None:
                 force=True,
             )
         )
+    table.sweep(0.0)
