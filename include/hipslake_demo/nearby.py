@@ -6,6 +6,7 @@ without versions and metadata of ours. Its property file says what others say of
 
 from __future__ import annotations
 
+import posixpath
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hipslake.api.ingesting import ingest
 from hipslake.catalog.checksums import CHECKSUMS
+from hipslake.catalog.hats.joined_footers import PARTS
 from hipslake.sources.unification import described_field
 from hipslake.storage.folder import Storage
 
@@ -24,6 +26,7 @@ PLACE = f"others/{NAME}"
 """Where its tree lies, below the landing folder."""
 
 PROPERTIES = ("hats.properties", "properties")
+_NOT_OF_OTHERS = (CHECKSUMS, posixpath.basename(PARTS))
 _LEAST_PARALLAX = 20.0  # mas: within 50 parsec
 _OF_OURS = ("hats_builder", "hats_creation_date", "hats_release_date")
 _OF_THEIRS = {"hats_creator": "an observatory", "hats_creation_date": "2026-01-01T00:00UTC"}
@@ -83,7 +86,7 @@ def _tree() -> dict[str, bytes]:
         files = {
             path.relative_to(root).as_posix(): path.read_bytes()
             for path in sorted(root.rglob("*"))
-            if path.is_file() and path.name != CHECKSUMS  # of ours, and of its property files
+            if path.is_file() and path.name not in _NOT_OF_OTHERS
         }
     for name in PROPERTIES:
         files[name] = _as_of_others(files.pop(name))

@@ -208,7 +208,7 @@ def test_small_files_are_packed_after_the_drain(spark: SparkSession, tmp_path: P
     folder = RunFolder(f"{request.run_uri}/compact")
     frozen = folder.read(RunFolder.RUN, FrozenCompaction)
     assert frozen.spec == CompactionSpec(
-        name="alerts", type="compaction", table=NAME, iceberg=lands.spec.iceberg, target_file_size="128 MiB"
+        name="alerts", type="compaction", table=NAME, iceberg=lands.spec.iceberg
     )
     packed = CompactTableRequest(run_uri=folder.uri, warehouse=lands.warehouse, spec=frozen.spec)
     report = compaction.run(packed, ThisProcess())

@@ -3,7 +3,7 @@
 A footer is a Thrift struct in the compact protocol: version, schema, number of rows, list of row groups, and
 what comes after it. The structs of a list stand one after the other, and none depends on those before it. So
 the row groups of a file are a run of bytes, the same in whatever footer they stand; a file that stays from
-one version to the next need not be opened. How many bytes each file has is told in a file beside the footer.
+one version to the next need not be opened. How many bytes each file has is told in a list beside the footer.
 
 Source: Apache Parquet, `parquet.thrift`; Apache Thrift, "Thrift Compact protocol encoding".
 """
@@ -28,6 +28,7 @@ from hipslake.storage.folder import Storage
 FOOTERS = "dataset/_metadata"
 PARTS = "dataset/_metadata.parts.json"
 
+_TOLD = "rows, row groups and bytes"
 _MAGIC = b"PAR1"
 _LIST, _STRUCTS = 0x19, 0x0C
 _NOTHING = bytes([0, _LIST, _STRUCTS])  # no row; field 4, which is a list; no struct in it
@@ -135,25 +136,20 @@ class FooterJoin:
         groups = (part.content for part in parts)
         thrift = b"".join((before, _in_varint(2 * rows), bytes([_LIST]), size, *groups, after))
         content = b"".join((_MAGIC, thrift, len(thrift).to_bytes(4, "little"), _MAGIC))
-        told = _told(content)
-        if told != (rows, row_groups):
+        if _counts(content) != (rows, row_groups):
             raise CatalogFormatError(f"row groups of {len(parts)} files are not those of one schema")
         return content
 
 
-def parts_file(parts: Mapping[str, FooterPart]) -> bytes:
-    """The content of the file that tells where parts lie in a joined footer.
-
-    Parameters
-    ----------
-    parts : mapping of str to FooterPart
-        By what names a file, in the order of the footer.
-    """
-    told = {name: [part.rows, part.row_groups, len(part.content)] for name, part in parts.items()}
-    return json.dumps({"rows, row groups and bytes": told}, separators=(",", ":")).encode()
+def parts_file(parts: Iterable[FooterPart]) -> bytes:
+    """The content of the file that tells how large the parts of a joined footer are, in their order."""
+    told = [[part.rows, part.row_groups, len(part.content)] for part in parts]
+    return json.dumps({_TOLD: told}, separators=(",", ":")).encode()
 
 
-def known_parts(storage: Storage, place: Callable[[str], str], join: FooterJoin) -> dict[str, FooterPart]:
+def known_parts(
+    storage: Storage, place: Callable[[str], str], join: FooterJoin, names: Sequence[str]
+) -> dict[str, FooterPart]:
     """The parts of a joined footer that was written before, by what names their files.
 
     Parameters
@@ -163,6 +159,8 @@ def known_parts(storage: Storage, place: Callable[[str], str], join: FooterJoin)
     place : callable
         The path of a file beside the footer, of its name.
     join : FooterJoin
+    names : sequence of str
+        Of the files, in the order of the footer.
 
     Returns
     -------
@@ -176,11 +174,11 @@ def known_parts(storage: Storage, place: Callable[[str], str], join: FooterJoin)
         if listed.get(place(PARTS)) == checksum_of(told) and listed.get(place(FOOTERS)) == checksum_of(
             content
         ):
-            return _parts_in(content, json.loads(told)["rows, row groups and bytes"], join)
+            return _parts_in(content, dict(zip(names, json.loads(told)[_TOLD], strict=True)), join)
     return {}
 
 
-def _parts_in(content: bytes, told: dict[str, list[int]], join: FooterJoin) -> dict[str, FooterPart]:
+def _parts_in(content: bytes, told: Mapping[str, list[int]], join: FooterJoin) -> dict[str, FooterPart]:
     try:
         together = join._only_part(content).content
     except CatalogFormatError:  # of another schema
@@ -224,7 +222,7 @@ def _in_varint(value: int) -> bytes:
     return bytes(found)
 
 
-def _told(content: bytes) -> tuple[int, int] | None:
+def _counts(content: bytes) -> tuple[int, int] | None:
     """The rows and row groups that a footer has; None if it cannot be read."""
     try:
         read = pq.read_metadata(pa.BufferReader(content))

@@ -146,7 +146,7 @@ def hats_index_files(
     known = {}
     if older is not None and older.others:
         beside = partial(posixpath.join, index_root(older.others[0].partition("/")[0], older.column))
-        known = known_parts(storage, beside, join)
+        known = known_parts(storage, beside, join, [file.sha256 for file in older.files])
 
     def part_of(file: IndexFile) -> FooterPart:
         part = known.get(file.sha256)
@@ -156,7 +156,7 @@ def hats_index_files(
     properties = index_properties(metadata, index)
     files = {
         FOOTERS: join.joined(parts),
-        PARTS: parts_file(dict(zip([file.sha256 for file in index.files], parts, strict=True))),
+        PARTS: parts_file(parts),
         "dataset/_common_metadata": join.empty,
         "properties": properties,
         _MARKER: properties,
@@ -201,7 +201,12 @@ def _known_parts(
     storage: Storage, older: CatalogMetadata, name: str, schema: pa.Schema
 ) -> dict[str, FooterPart]:
     """The parts of the joined footer of a group or margin of a version, by the paths of leaf files."""
-    return known_parts(storage, partial(HATS.view_file, older.write_id, name), FooterJoin(schema))
+    found = next((each for each in older.with_files if each.name == name), None)
+    if found is None:
+        return {}
+    files = found.table(storage)
+    paths = files["path"].take(pa.array(_breadth_first(files))).to_pylist()
+    return known_parts(storage, partial(HATS.view_file, older.write_id, name), FooterJoin(schema), paths)
 
 
 def _dataset_files(
@@ -210,7 +215,7 @@ def _dataset_files(
     """The files that every HATS catalog has, by their names in the catalog's folder."""
     joined = {}
     if footers is not None:
-        joined = {FOOTERS: join.joined(tuple(footers.values())), PARTS: parts_file(footers)}
+        joined = {FOOTERS: join.joined(tuple(footers.values())), PARTS: parts_file(footers.values())}
     return {
         **joined,
         "partition_info.csv": _partition_info(partitions),
