@@ -36,7 +36,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     lake = Lake(tmp_path_factory.mktemp("lake"))
     sources = sources_table(objects_table(kind=request.param))
     catalog = lake.ingest("sources", sources, **INDEX)
-    assert len(catalog.metadata.index_of("source_id").files) > 2
+    assert len(catalog.metadata.index_of("source_id").files) > 3
     return catalog
 
 

@@ -114,7 +114,7 @@ class Lake:
 
     def build_index(self, folder: RunFolder, **knobs: Any) -> index_step.BuildIndexReport:
         """The index step."""
-        asked = index_step.BuildIndexRequest(run_uri=folder.uri, **({"file_rows": 3000} | knobs))
+        asked = index_step.BuildIndexRequest(run_uri=folder.uri, **({"file_rows": 2000} | knobs))
         return perform(lambda given: index_work.run(given, ThisProcess()), asked, index_step.BuildIndexReport)
 
     def finish(self, folder: RunFolder) -> None:
