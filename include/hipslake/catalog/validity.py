@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hipslake.catalog.value_order import value_type
+from hipslake.predicates.domains import negative_zero_as_zero
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.upsert_spec import Validity
 
@@ -71,7 +71,7 @@ def begins_of(rows: pa.RecordBatch, field: pa.Field, order_by: str | None, start
     if order_by is None:
         return pa.repeat(pa.scalar(start, field.type), rows.num_rows)
     column = rows.column(order_by)
-    return without_negative_zeros(column if column.type == field.type else column.cast(field.type))
+    return negative_zero_as_zero(column if column.type == field.type else column.cast(field.type))
 
 
 def with_interval(
@@ -82,8 +82,3 @@ def with_interval(
     for field in fields:
         schema = schema.append(field)
     return pa.RecordBatch.from_arrays([*rows.columns, begins, ends], schema=schema)
-
-
-def without_negative_zeros(values: pa.Array) -> pa.Array:
-    """Values of a column, of which -0.0 and 0.0 have the same bits: they have the same place in an order."""
-    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import SchemaMismatchError, SpecError
@@ -103,6 +104,14 @@ def test_checks_find_what_plain_python_finds(
         assert told.startswith(f"{again} rows repeat another")
 
 
+def test_reals_are_told_apart_as_by_group_by() -> None:
+    strange = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]
+    for kind in (pa.float32(), pa.float64()):
+        table = pa.table({"x": pa.array([0.0, -0.0, math.nan, strange, 1.0, None, None], kind)})
+        found = outcome(table, unique=["x"])["unique: x"]
+        assert found == (False, "2 rows repeat another, such as 0.0, nan")
+
+
 def _keys(rows: list[tuple[Any, ...]], names: list[str]) -> list[tuple[Any, ...]]:
     at = [("i", "x", "t").index(name) for name in names]
     chosen = [tuple(row[number] for number in at) for row in rows]
@@ -136,11 +145,14 @@ def test_bounds_are_values_of_the_column(kind: pa.DataType, inside: Any, beyond:
         ({"ranges": {"ra": {"min": "now"}}}, SpecError, "'now' is a text, and the column is of type double"),
         ({"ranges": {"flag": {"min": 0}}}, SpecError, "ranges are of numbers, texts, dates and times"),
         ({"ranges": {"ts": {"min": "tonight"}}}, SpecError, "'tonight' is no value of type timestamp"),
+        ({"unique": ["ra", "flux"]}, SpecError, "unique.flux: the column is of type list<item: double>"),
         ({"ranges": {"ts": {"min": 3}}}, SpecError, "3 is a number, and the column is of type timestamp"),
     ],
 )
 def test_checks_that_do_not_fit_are_refused(spec: dict[str, Any], error: type[Exception], says: str) -> None:
-    table = pa.table({"ra": [1.0], "flag": [True], "ts": pa.array([0], pa.timestamp("us"))})
+    table = pa.table(
+        {"ra": [1.0], "flag": [True], "ts": pa.array([0], pa.timestamp("us")), "flux": [[1.0]]},
+    )
     with pytest.raises(error, match=says):
         outcome(table, **spec)
 

@@ -24,8 +24,9 @@ from hipslake.catalog.records.record_rows import (
 )
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
-from hipslake.catalog.validity import NIGHT_START, without_negative_zeros
+from hipslake.catalog.validity import NIGHT_START
 from hipslake.engine.reordering import in_order
+from hipslake.predicates.domains import negative_zero_as_zero
 
 
 class SettledIntervals(NamedTuple):
@@ -147,7 +148,7 @@ class _Along(NamedTuple):
 def _instants(records: pa.Table, starts: Mapping[int, datetime]) -> pa.Array:
     """What records are ordered by, as the columns of intervals have it."""
     if ORDER_COLUMN in records.column_names:
-        return without_negative_zeros(records[ORDER_COLUMN].combine_chunks())
+        return negative_zero_as_zero(records[ORDER_COLUMN].combine_chunks())
     ordinals, of = np.unique(records[ROW_COLUMN].to_numpy() >> ORDINAL_SHIFT, return_inverse=True)
     known = pa.array([starts[each] for each in ordinals.tolist()], NIGHT_START)
     return known.take(pa.array(of))

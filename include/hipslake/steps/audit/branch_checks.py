@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.predicates.domains import negative_zero_as_zero
 from hipslake.specs.audit_spec import AuditSpec, RowsRange, ValueRange
 from hipslake.steps.audit.request import AuditedCheck
 from hipslake.steps.sink.follow_rows import hashes_of_rows
 from hipslake.steps.sink.live_rows import live_rows
+from hipslake.tables.deleted_rows import plain_values
 from hipslake.tables.protocol import LiveFile
 from hipslake.tables.stored_files import read_data_file
 
@@ -60,7 +62,7 @@ def check_columns(spec: AuditSpec, schema: pa.Schema) -> None:
     SchemaMismatchError
         There is no such column.
     SpecError
-        Values of a column have no order, or a bound is no value of it.
+        Values of a column have no order, a bound is no value of it, or `unique` names a nested column.
     """
     for name in spec.columns:
         if name not in schema.names:
@@ -69,6 +71,12 @@ def check_columns(spec: AuditSpec, schema: pa.Schema) -> None:
             )
     for name, limits in spec.ranges.items():
         _Outside(name, limits, schema.field(name).type)
+    for name in spec.unique:
+        if pa.types.is_nested(schema.field(name).type):
+            raise SpecError(
+                f"audit.unique.{name}: the column is of type {schema.field(name).type}; rows are told apart "
+                "by numbers, texts, dates and times"
+            )
 
 
 def column_checks(spec: AuditSpec, rows: BranchRows) -> list[AuditedCheck]:
@@ -195,7 +203,10 @@ def _moment(value: str, kind: pa.DataType) -> pa.Scalar:
 
 @dataclass
 class _Twice:
-    """Looks for rows that are equal in some columns, by 128 bits of hashes: 16 bytes of memory per row."""
+    """Looks for rows that are equal in some columns, by 128 bits of hashes: 16 bytes of memory per row.
+
+    Rows are equal as SQL's GROUP BY has it: NaN is itself, and -0.0 is 0.0.
+    """
 
     columns: Sequence[str]
     _parts: list[NDArray[np.void]] = field(default_factory=list)
@@ -235,7 +246,9 @@ class _Twice:
         some = some.filter(pa.array(whole))
         hashes = np.empty(some.num_rows, _HASHES)
         if some.num_rows:
-            hashes["low"], hashes["high"] = hashes_of_rows(some)
+            equal = [plain_values(negative_zero_as_zero(column)) for column in some.columns]
+            plain = pa.RecordBatch.from_arrays(equal, names=some.schema.names)
+            hashes["low"], hashes["high"] = hashes_of_rows(plain)
         return hashes, some
 
     @property
