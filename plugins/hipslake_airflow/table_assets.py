@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import Asset
 from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.table_spec import IcebergSpec, TablePlace, TableSpec
+from hipslake.specs.table_place import IcebergSpec, TablePlace
+from hipslake.specs.table_spec import TableSpec
 
 from hipslake_airflow.assets import table_asset
 

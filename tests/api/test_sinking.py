@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hipslake import Table, sink
 from hipslake.errors import InputError, PlanError, SchemaMismatchError, SpecError
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.tables.iceberg import commit as committing
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.marks import PREFIX

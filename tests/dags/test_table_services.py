@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.steps.run import run_uri
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table

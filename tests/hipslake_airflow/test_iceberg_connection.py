@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowFailException
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake_airflow.hooks.iceberg import properties_of, use_iceberg_connection
 from hipslake_airflow.operators.table import IcebergSinkOperator

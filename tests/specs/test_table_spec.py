@@ -9,7 +9,8 @@ import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.spec_folder import load_spec
-from hipslake.specs.table_spec import Duplicates, TableMode, TableSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import Duplicates, TableMode
 from pydantic import ValidationError
 
 WHOLE = """\

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hipslake import Table
 from hipslake.sources import open_source
-from hipslake.specs.table_spec import FileRowsSpec
+from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.steps.compact_table import run as compaction
 from hipslake.steps.compact_table.request import CompactTableRequest, FrozenCompaction
 from hipslake.steps.run import RunFolder

@@ -18,8 +18,8 @@ import pytest
 from hipslake.api.table import Table as OpenTable
 from hipslake.errors import ConflictError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 from hipslake.tables.iceberg.delete_index import files_of_snapshot
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from pyiceberg.table import Table
 
 from tests.tables.compaction.compacting import compact

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import SpecError, StorageError
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.tables.iceberg.catalogs import open_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 from hipslake.tables.iceberg.data_files import has_delete_files
 from hipslake.tables.iceberg.delete_index import files_of_snapshot
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 
 from tests.tables.compaction.compacting import compact
 from tests.tables.compaction.iceberg import request, table_of

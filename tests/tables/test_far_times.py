@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_writing import TableMode
 
 from tests.tables.compaction import compacting
 from tests.tables.compaction.compacting import compact, files_in

@@ -253,7 +253,7 @@ def test_data_files_of_other_formats_are_told(lake: Lake, monkeypatch: pytest.Mo
     spec = lake.spec()
     lake.sink(spec, pa.table({"id": [1]}))
     lake.sink(spec, pa.table({"id": [2]}))
-    from hipslake.tables.iceberg import compacted_table
+    from hipslake.tables.iceberg import compacted_snapshot
 
     orc = [
         DataFile.from_args(
@@ -269,6 +269,6 @@ def test_data_files_of_other_formats_are_told(lake: Lake, monkeypatch: pytest.Mo
     for file in orc:
         file.spec_id = 0
     found = LiveFiles([(file, 1) for file in orc], [])
-    monkeypatch.setattr(compacted_table, "files_of_snapshot", lambda _: found)
+    monkeypatch.setattr(compacted_snapshot, "files_of_snapshot", lambda _: found)
     with pytest.raises(PlanError, match=r"\.orc is an .*ORC file, and only Parquet is read"):
         compact(request(lake, full=True))

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hipslake.errors import StoreTimeoutError
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.steps.report import failure_of
 from hipslake.storage.timeouts import Deadline, limited, within
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog

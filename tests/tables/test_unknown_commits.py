@@ -12,7 +12,7 @@ from hipslake.errors import (
     StorageError,
 )
 from hipslake.tables.iceberg import commit as committing
-from hipslake.tables.iceberg import iceberg_table
+from hipslake.tables.iceberg import iceberg_state
 from hipslake.tables.iceberg.commit import snapshot_of
 from hipslake.tables.iceberg.commit_attempts import attempts_of
 from pyiceberg import exceptions
@@ -142,17 +142,17 @@ def test_what_a_write_leaves_stays_if_later_snapshots_have_it(
     spec = lake.spec()
     sink(lake, spec, 1, night(1, range(4)))
     LostConnections(2)
-    tidy = iceberg_table.finish
+    tidy = iceberg_state.finish
 
     def late(table: Table, write_id: str, *given: Any, **options: Any) -> None:
-        monkeypatch.setattr(iceberg_table, "finish", tidy)
+        monkeypatch.setattr(iceberg_state, "finish", tidy)
         own = snapshot_of(lake.table(spec), write_id)
         assert own is not None
         sink(lake, spec, 3, night(3, range(8, 12)))
         lake.table(spec).maintenance.expire_snapshots().by_id(own.snapshot_id).commit()
         tidy(table, write_id, *given, **options)
 
-    monkeypatch.setattr(iceberg_table, "finish", late)
+    monkeypatch.setattr(iceberg_state, "finish", late)
     sink(lake, spec, 2, night(2, range(4, 8)))
     assert content(lake, spec) == [(n, 1 + n // 4) for n in range(12)]
     assert_whole(lake.table(spec))

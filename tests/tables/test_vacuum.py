@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.table_spec import TableSpec, WriteMode
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.iceberg import expire_snapshots as vacuuming
 from hipslake.tables.iceberg import orphan_files

@@ -47,7 +47,7 @@ KEPT = ClusteringLedger(by="x", columns=("id", "mag"), counted=2, came=1000, rew
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with a cube of two versions, and a table in the SQLite catalog of a state folder."""
-    from hipslake.specs.table_spec import IcebergSpec
+    from hipslake.specs.table_place import IcebergSpec
     from hipslake.tables.iceberg.catalogs import open_catalog
 
     place = tmp_path_factory.mktemp("products")

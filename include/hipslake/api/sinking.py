@@ -22,7 +22,9 @@ from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import NAME_PATTERN, validated
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.specs.table_spec import DeltaSpec, IcebergSpec, SunkFormat, TableMode, TableSpec, WriteMode
+from hipslake.specs.table_place import DeltaSpec, IcebergSpec, SunkFormat
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import TableMode, WriteMode
 from hipslake.steps.run import now_utc
 from hipslake.steps.sink.sink_table import sink as sink_order
 from hipslake.steps.sink.stream_batches import has_batch

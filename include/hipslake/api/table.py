@@ -15,7 +15,8 @@ from hipslake.api.html import details_html, facts_html, table_html
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SchemaMismatchError, SpecError, VersionNotFoundError
 from hipslake.specs.environment import expand
-from hipslake.specs.table_spec import DeltaSpec, IcebergSpec, TablePlace, WriteMode
+from hipslake.specs.table_place import DeltaSpec, IcebergSpec, TablePlace
+from hipslake.specs.table_writing import WriteMode
 from hipslake.steps.delete.request import MAX_FRACTION
 from hipslake.steps.table_delete.request import DELETED, TableDeletion
 from hipslake.steps.table_delete.table_deleting import delete_table_rows

@@ -11,14 +11,8 @@ from hipslake.specs.base import ColumnNames, Frozen, NamedSpec
 from hipslake.specs.clustering_spec import ClusteringSpec
 from hipslake.specs.partition_fields import SortField
 from hipslake.specs.schedule import Following
-from hipslake.specs.table_spec import (
-    DeltaSpec,
-    IcebergSpec,
-    SunkFormat,
-    TablePlace,
-    TableSpec,
-    check_place,
-)
+from hipslake.specs.table_place import DeltaSpec, IcebergSpec, SunkFormat, TablePlace, check_place
+from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 
 COMPACTION = "compaction"

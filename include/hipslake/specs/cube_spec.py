@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 

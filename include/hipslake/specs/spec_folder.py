@@ -19,7 +19,8 @@ from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.plain_yaml import Document
-from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.table_place import IcebergSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_model import load_yaml, text_of
 
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"

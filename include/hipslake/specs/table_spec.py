@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Literal
 
 from pydantic import (
-    Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
-    Tag,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
 from hipslake.errors import SpecError
 from hipslake.specs.audit_spec import AuditSpec, check_refs
-from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
+from hipslake.specs.base import Column, ColumnNames, NamedSpec, repeated
 from hipslake.specs.clustering_spec import ClusteringSpec, check_cluster_by
 from hipslake.specs.column_renames import check_renames
 from hipslake.specs.partition_fields import PartitionField, SortField, TransformName
 from hipslake.specs.schedule import Following
-from hipslake.specs.secrets import is_secret_name, secret_in
-from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.stream_spec import StreamSpec
+from hipslake.specs.table_place import (
+    DeltaSpec,
+    IcebergSpec,
+    SunkFormat,
+    TablePlace,
+    check_place,
+)
+from hipslake.specs.table_rows import CatalogRowsSpec, RowsSpec
+from hipslake.specs.table_writing import Duplicates, TableMode, WriteMode
 from hipslake.specs.template import fill_template, is_templated
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 from hipslake.specs.upsert_spec import MissingDeletes, OperationSpec, check_upsert
@@ -37,214 +39,6 @@ DEFAULT_FILE_SIZE = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
 """Of data files, where neither the spec nor the table says one."""
 
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
-_LAST_BY = re.compile(r"last\s+by\s+(?P<column>.+)", re.IGNORECASE)
-
-
-class TableMode(StrEnum):
-    """What a sink does with its rows."""
-
-    APPEND = "append"  # adds them, once per interval
-    UPSERT = "upsert"  # replaces rows of the same key, adds the others
-    OVERWRITE_INTERVAL = "overwrite-interval"  # replaces all rows whose time lies in the interval
-
-
-class WriteMode(StrEnum):
-    """What becomes of a data file of which some rows go."""
-
-    COPY_ON_WRITE = "copy-on-write"  # what stays of it is written anew
-    MERGE_ON_READ = "merge-on-read"  # it stays, and a file of deletes says which rows are gone
-
-
-RowOperation = Literal["delete", "update", "merge"]
-"""What changes rows of a table: a delete, the overwriting of an interval, or an upsert."""
-
-
-class Duplicates(TextForm):
-    """What several rows of one key in a batch are: an error, or all but the last are left out.
-
-    Read from and printed as text: `error`, `last by updated_at`. Among rows of the same value, the last in
-    source order stays; a null counts as the smallest value.
-    """
-
-    about: ClassVar[str] = "What several rows of one key in a batch are."
-    examples: ClassVar[tuple[str, ...]] = ("error", "last by updated_at")
-
-    last_by: Column | None = None  # None: an error
-
-    @classmethod
-    def fields_of(cls, text: str) -> dict[str, Any]:
-        """Return the column that a text names, if it names one."""
-        if text.strip().lower() == "error":
-            return {"last_by": None}
-        match = _LAST_BY.fullmatch(text.strip())
-        if match is None:
-            raise ValueError(f"{text!r} is neither 'error' nor 'last by <column>'")
-        return {"last_by": match["column"].strip()}
-
-    def __str__(self) -> str:
-        return "error" if self.last_by is None else f"last by {self.last_by}"
-
-
-class CatalogRowsSpec(Frozen):
-    """Rows of a catalog of the warehouse: of a version, of the increment of a run's interval, or changes."""
-
-    catalog: str = Field(min_length=1)  # a name, or a URI
-    version: int | None = Field(default=None, ge=1)  # None: the newest
-    rows: Literal["all", "increment"] = "all"
-    changes: bool = False  # what changed since the version that the table has: it follows the catalog
-    columns: tuple[Column, ...] | None = None  # None: all, but for `_row`
-    filters: str | None = Field(default=None, min_length=1)
-
-    @model_validator(mode="after")
-    def _fits(self) -> CatalogRowsSpec:
-        if self.rows == "increment" and self.version is not None:
-            raise ValueError(
-                "version: an increment is taken from the newest version that holds it; leave it out"
-            )
-        if self.changes and self.rows == "increment":
-            raise ValueError("changes: are those of the whole catalog; leave 'rows: increment' out")
-        if self.changes and self.version is not None:
-            raise ValueError("changes: lead to the newest version; leave 'version' out")
-        if self.columns is not None and not self.columns:
-            raise ValueError("columns: is empty; leave it out for all")
-        return self
-
-    @model_serializer(mode="wrap")
-    def _without_unsaid(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What does not say `changes` has the fingerprint that it had before there were any."""
-        fields: dict[str, Any] = dump(self)
-        if not self.changes:
-            del fields["changes"]
-        return fields
-
-
-class FileRowsSpec(Frozen):
-    """Rows of files; a `uri` with the interval in braces takes those of a run's interval."""
-
-    files: SourceSpec
-    columns: tuple[Column, ...] | None = None  # None: all
-
-    @model_validator(mode="after")
-    def _has_no_positions(self) -> FileRowsSpec:
-        if self.files.healpix is not None:
-            raise ValueError(
-                "files.healpix: verify holds pixels against positions, which a table has not; leave it out, "
-                "and drop the columns by files.columns"
-            )
-        return self
-
-
-def _kind_of_rows(given: Any) -> str | None:
-    """Choose by the key that only one kind has, so that errors are about that kind alone."""
-    if isinstance(given, CatalogRowsSpec | FileRowsSpec):
-        return _OF_CATALOG if isinstance(given, CatalogRowsSpec) else _OF_FILES
-    if not isinstance(given, dict) or ("catalog" in given) == ("files" in given):
-        return None
-    return _OF_CATALOG if "catalog" in given else _OF_FILES
-
-
-_OF_CATALOG, _OF_FILES = "rows of a catalog", "rows of files"
-RowsSpec = Annotated[
-    Annotated[CatalogRowsSpec, Tag(_OF_CATALOG)] | Annotated[FileRowsSpec, Tag(_OF_FILES)],
-    Discriminator(
-        _kind_of_rows,
-        custom_error_type="kind_of_rows",
-        custom_error_message="give either 'catalog' (its rows) or 'files' (with uri and format)",
-    ),
-]
-
-
-class IcebergSpec(Frozen):
-    """The Iceberg catalog that a table stands in.
-
-    By default an SQL catalog on SQLite, in the state folder (`HIPSLAKE_STATE`); SQLite is for warehouses on
-    disks, and for writers on one machine. Secrets do not stand here: pyiceberg takes them from the
-    environment
-    (`PYICEBERG_CATALOG__<NAME>__TOKEN`, `..__CREDENTIAL`, `..__URI`), where an Airflow connection puts them.
-    """
-
-    type: Literal["sql", "rest"] = "sql"
-    name: str = Field(default="hipslake", pattern=r"^[A-Za-z][A-Za-z0-9_]*$")
-    uri: str | None = Field(default=None, min_length=1)  # None: SQLite in the state folder, or by connection
-    warehouse: str | None = Field(
-        default=None, min_length=1
-    )  # where new tables lie; None: `<warehouse>/tables`
-    connection: str | None = Field(
-        default=None, min_length=1
-    )  # id of the Airflow connection with address and keys
-    properties: dict[str, str] = Field(default_factory=dict)  # further ones, as pyiceberg knows them
-
-    @model_validator(mode="after")
-    def _fits(self) -> IcebergSpec:
-        if self.type == "rest" and self.uri is None and self.connection is None:
-            raise ValueError("uri: a REST catalog has an address; give uri, or connection")
-        if self.type == "sql" and self.uri is not None and self.connection is not None:
-            raise ValueError("uri: the connection holds the address of the database; leave one of them out")
-        addresses = {"uri": self.uri or "", "warehouse": self.warehouse or "", **self.properties}
-        for name, address in addresses.items():
-            if secret_in(address) is not None:
-                place = name if name in ("uri", "warehouse") else f"properties: {name}"
-                raise ValueError(
-                    f"{place}: holds {secret_in(address)}; put it into an Airflow connection and name that"
-                )
-        if secret := sorted(name for name in self.properties if is_secret_name(name)):
-            variable = f"PYICEBERG_CATALOG__{self.name}__{secret[0].replace('.', '__').replace('-', '_')}"
-            raise ValueError(
-                f"properties: {', '.join(secret)} is a secret, and would stand in run folders; set "
-                f"{variable.upper()} in the environment, or put it into an Airflow connection and name that"
-            )
-        return self
-
-
-class SunkFormat(StrEnum):
-    """Which format a table is of."""
-
-    ICEBERG = "iceberg"
-    DELTA = "delta"
-
-
-class DeltaSpec(Frozen):
-    """Where tables of Delta Lake lie: each in a folder `<location>/<namespace>/<table>`.
-
-    They need no catalog: the log in a table's folder is all that there is. Object stores take their keys from
-    the environment, as all of hipslake does.
-    """
-
-    location: str | None = Field(default=None, min_length=1)  # None: `<warehouse>/delta`
-
-    @field_validator("location")
-    @classmethod
-    def _holds_no_secret(cls, given: str | None) -> str | None:
-        if secret_in(given or "") is not None:
-            raise ValueError(f"holds {secret_in(given or '')}; put it into the environment")
-        return given
-
-
-def check_place(form: SunkFormat, iceberg: IcebergSpec, delta: DeltaSpec) -> None:
-    """Raise `ValueError` where a spec says where a table of the other format stands."""
-    if form is SunkFormat.DELTA and iceberg != IcebergSpec():
-        raise ValueError("iceberg: a table of format delta stands in no Iceberg catalog; leave it out")
-    if form is SunkFormat.ICEBERG and delta != DeltaSpec():
-        raise ValueError(
-            "delta: says where tables of format delta lie; write 'format: delta', or leave it out"
-        )
-
-
-TablePlace = IcebergSpec | DeltaSpec
-"""Where a table stands: in a catalog, or in a folder."""
-
-
-class PlacedTable(Frozen):
-    """What says of which format a table is, and where it stands."""
-
-    format: SunkFormat = SunkFormat.ICEBERG
-    iceberg: IcebergSpec = IcebergSpec()
-    delta: DeltaSpec = DeltaSpec()
-
-    @property
-    def place(self) -> TablePlace:
-        """Where the table stands."""
-        return self.delta if self.format is SunkFormat.DELTA else self.iceberg
 
 
 class TableSpec(NamedSpec):

@@ -11,7 +11,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.cube.store.cube_commit import read_version
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.table_spec import TablePlace
+from hipslake.specs.table_place import TablePlace
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
 from hipslake.specs.partition_fields import PartitionField, TransformName
-from hipslake.specs.table_spec import TableMode, TableSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import TableMode
 from hipslake.tables.nested_casts import nested_cast, null_column
 from hipslake.tables.sink_order import SinkOrder
 from hipslake.tables.transforms import partition_values, result_type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.clustering.planning import ClusterMark
-from hipslake.specs.table_spec import DeltaSpec, TablePlace
+from hipslake.specs.table_place import DeltaSpec, TablePlace
 from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.delta.delta_log import DeltaLog
 from hipslake.tables.delta.delta_table import DeltaTable

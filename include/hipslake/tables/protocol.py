@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.base import Frozen
 from hipslake.specs.partition_fields import PartitionField, SortField
-from hipslake.specs.table_spec import RowOperation, TableSpec, WriteMode
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import RowOperation, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolvingTable, TableAlteration

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundExceptio
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
-    from hipslake.specs.table_spec import IcebergSpec
+    from hipslake.specs.table_place import IcebergSpec
 
 _EXAMPLES = {
     "sql": '{"conn_type": "postgres", "host": "db", "login": "USER", "password": "SECRET", "schema": "lake"}',

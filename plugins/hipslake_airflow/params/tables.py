@@ -5,7 +5,9 @@ from __future__ import annotations
 from airflow.sdk import Param
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.stream_spec import StreamSpec
-from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.table_rows import CatalogRowsSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import TableMode
 
 from hipslake_airflow.params.catalog import LONGEST_KEY, chosen_rows, most_field
 from hipslake_airflow.params.fields import moment_field, switch_field, wait_field, window_fields

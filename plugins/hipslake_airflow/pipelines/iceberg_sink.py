@@ -13,7 +13,9 @@ from typing import Any
 from airflow.sdk import DAG, Asset, CronTriggerTimetable
 from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.stream_spec import StreamSpec
-from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.table_rows import CatalogRowsSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import TableMode
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document

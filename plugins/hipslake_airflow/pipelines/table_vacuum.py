@@ -6,7 +6,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.spec_folder import SpecFolder
-from hipslake.specs.table_spec import SunkFormat, TableSpec
+from hipslake.specs.table_place import SunkFormat
+from hipslake.specs.table_spec import TableSpec
 
 from hipslake_airflow.operators.table import VacuumTableOperator
 from hipslake_airflow.pipeline import SpecPipeline

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hipslake.errors import StorageError
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 
 from hipslake_airflow.hooks.iceberg import properties_of
 

@@ -15,7 +15,8 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.spec_folder import CATALOGS, CUBES, JOINS, TABLES, SpecFolder
-from hipslake.specs.table_spec import CatalogRowsSpec, TableSpec
+from hipslake.specs.table_rows import CatalogRowsSpec
+from hipslake.specs.table_spec import TableSpec
 
 from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import Reader, ReaderDep, queried

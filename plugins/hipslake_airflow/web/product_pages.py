@@ -11,7 +11,8 @@ from fastapi.responses import Response
 from hipslake.errors import CatalogNotFoundError, HipslakeError
 from hipslake.specs.spec_folder import CUBES as CUBE_SPECS
 from hipslake.specs.spec_folder import TABLES
-from hipslake.specs.table_spec import DeltaSpec, TableSpec
+from hipslake.specs.table_place import DeltaSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
 from pydantic_core import to_json
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import BadRowsError, ReservedColumnError, SchemaMismatchError, SpecError
 from hipslake.specs.base import validated
-from hipslake.specs.table_spec import FileRowsSpec
+from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.sphere.pixels import coarsen, order29
 from hipslake.sphere.stored_pixels import lie_elsewhere
 

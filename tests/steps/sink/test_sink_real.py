@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.specs.spec_folder import find_specs, load_spec, spec_type
-from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.table_place import IcebergSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files
 

@@ -154,7 +154,7 @@ def test_folders_take_no_deletes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", MODES)
 def test_rows_that_come_meanwhile_go_too(lake: Lake, monkeypatch: pytest.MonkeyPatch, write: str) -> None:
-    from hipslake.tables.iceberg.iceberg_table import IcebergWrite
+    from hipslake.tables.iceberg.iceberg_state import IcebergWrite
 
     spec = lake.spec()
     lake.sink(spec, sample())
@@ -267,7 +267,7 @@ def test_a_delete_that_is_overtaken_for_ever_is_an_error(lake: Lake, monkeypatch
     def overtaken(*given: Any, **more: Any) -> None:
         raise ConflictError("others were first")
 
-    monkeypatch.setattr("hipslake.tables.iceberg.iceberg_table.IcebergWrite.commit", overtaken)
+    monkeypatch.setattr("hipslake.tables.iceberg.iceberg_state.IcebergWrite.commit", overtaken)
     with pytest.raises(ConflictError):
         opened(lake, spec).delete([1], key="id")
     assert orphans(lake.table(spec)) == []

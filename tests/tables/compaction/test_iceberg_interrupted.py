@@ -11,9 +11,9 @@ import pytest
 from hipslake.errors import ConflictError, StorageError
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.compact_table.rewrite_plan import open_compacted
-from hipslake.tables.iceberg import compacted_table
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
+from hipslake.tables.iceberg import compacted_table, iceberg_rewrite
 from hipslake.tables.iceberg.data_files import has_delete_files, live_files
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from pyiceberg.table import Table
 
 from tests.tables.compaction import compacting
@@ -155,20 +155,20 @@ def test_who_is_interrupted_after_the_commit_deletes_nothing_of_it(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     before, asked = content(lake), request(lake, run="by hand")
-    commit, finish = IcebergRewrite.commit, compacted_table.finish
+    commit, finish = IcebergRewrite.commit, iceberg_rewrite.finish
 
     def interrupted(self: IcebergRewrite, *told: Any) -> str:
         commit(self, *told)
         raise KeyboardInterrupt
 
     def cut_off(table: Table, write_id: str, kept: Any, **told: Any) -> None:
-        monkeypatch.setattr(compacted_table, "finish", finish)
+        monkeypatch.setattr(iceberg_rewrite, "finish", finish)
         raise StorageError("the store does not answer")
 
     if when == "after it":
         monkeypatch.setattr(IcebergRewrite, "commit", interrupted)
     else:
-        monkeypatch.setattr(compacted_table, "finish", cut_off)
+        monkeypatch.setattr(iceberg_rewrite, "finish", cut_off)
     with pytest.raises((KeyboardInterrupt, StorageError)):
         compact(asked)
     monkeypatch.undo()

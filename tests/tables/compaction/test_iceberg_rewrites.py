@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import ConflictError, SpecError, StorageError
 from hipslake.steps.compact_table import run as compact_table_run
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from pyiceberg.manifest import DataFile
 from pyiceberg.transforms import BucketTransform, MonthTransform
 

@@ -23,7 +23,7 @@ from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest
 from hipslake.tables.clustering_ledger import ClusteringLedger
 from hipslake.tables.iceberg.clustering_properties import CLUSTER_BY, LEDGER
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 
 from tests.system.sinks import orphans
 from tests.tables.compaction.compacting import compact, request

@@ -23,7 +23,7 @@ from hipslake.errors import CatalogNotFoundError, CubeRowsError, SourceNotFoundE
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube_spec import CubeDatasetSpec
 from hipslake.specs.environment import expand
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.entry import Entry
 from hipslake.tables.opening import open_table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.specs.table_spec import PlacedTable
+from hipslake.specs.table_place import PlacedTable
 from hipslake.steps.report import FirstRequest, Report, Request
 from hipslake.steps.run import FrozenStart, RunFolder
 from hipslake.storage.plain_json import plain_json

@@ -12,7 +12,8 @@ from hipslake.sources import open_source
 from hipslake.sources.csv.inference import held_types
 from hipslake.specs.environment import expand
 from hipslake.specs.spec_folder import load_spec
-from hipslake.specs.table_spec import CatalogRowsSpec, TableSpec
+from hipslake.specs.table_rows import CatalogRowsSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.evolve_table.request import EvolveTableReport, EvolveTableRequest
 from hipslake.steps.ingest.inputs import list_files
 from hipslake.steps.ingest.source_checks import MOST_FILES, spread

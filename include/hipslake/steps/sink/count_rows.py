@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from hipslake.engine.model import Counter
 from hipslake.errors import InputError
 from hipslake.specs.partition_fields import PartitionField
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.sink.sink_try import Interval, NewRows, RowPositions, SinkTry, without
 from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.partition_values import added_up, counted, value_columns

@@ -11,7 +11,8 @@ import logging
 from datetime import datetime
 
 from hipslake.errors import PlanError
-from hipslake.specs.table_spec import CatalogRowsSpec, TableSpec
+from hipslake.specs.table_rows import CatalogRowsSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.branch_protocol import BranchState
 from hipslake.tables.marks import spec_of
 from hipslake.tables.protocol import NamedTable

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hipslake.engine.model import Engine
 from hipslake.errors import SpecError, VerificationError
-from hipslake.specs.table_spec import RowOperation, WriteMode
+from hipslake.specs.table_writing import RowOperation, WriteMode
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.sink.sink_try import RowPositions
 from hipslake.tables.new_files import NewFile

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipslake.errors import ConflictError, PlanError
-from hipslake.specs.table_spec import RowOperation, TableMode
+from hipslake.specs.table_writing import RowOperation, TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.cut_files import CutFiles
 from hipslake.steps.sink.earlier_sink import follow_sink

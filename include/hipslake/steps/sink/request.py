@@ -15,7 +15,8 @@ from pydantic import AwareDatetime
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.specs.table_spec import FileRowsSpec, TableSpec
+from hipslake.specs.table_rows import FileRowsSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.report import FirstRequest, Report, Request
 from hipslake.steps.run import FrozenStart, RunFolder, Window, fingerprint_of
 from hipslake.tables.sink_order import SinkOrder, VersionRows

@@ -21,7 +21,9 @@ from hipslake.library_version import __version__
 from hipslake.predicates.predicate_tree import And, IsNull, Predicate
 from hipslake.specs.environment import expand
 from hipslake.specs.spec_folder import load_spec
-from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.table_rows import CatalogRowsSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri, now_utc

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from hipslake.engine.model import Engine
 from hipslake.errors import HipslakeError
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.sink.request import (
     RefusedInterval,
     SinkReport,

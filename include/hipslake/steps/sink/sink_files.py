@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 
 from hipslake.sources import open_source
-from hipslake.specs.table_spec import FileRowsSpec, TableMode
+from hipslake.specs.table_rows import FileRowsSpec
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.ingest.inputs import MOST_NAMED, list_files
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.sink.changed_rows import changes_since
 from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.request import SinkRequest

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partition_fields import PartitionField, TransformName
-from hipslake.specs.table_spec import TableMode
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
 from hipslake.steps.sink.count_rows import Counted, count_rows

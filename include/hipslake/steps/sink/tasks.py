@@ -20,7 +20,8 @@ from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.specs.partition_fields import PartitionField
-from hipslake.specs.table_spec import DEFAULT_FILE_SIZE, TableMode
+from hipslake.specs.table_spec import DEFAULT_FILE_SIZE
+from hipslake.specs.table_writing import TableMode
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.sink.clustered_rows import RowClustering

@@ -19,7 +19,8 @@ from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.base import Frozen
 from hipslake.specs.environment import expand
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.specs.table_spec import FileRowsSpec, TableSpec
+from hipslake.specs.table_rows import FileRowsSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
 
 STREAMS = "_streams"

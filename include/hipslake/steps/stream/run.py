@@ -16,7 +16,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import StepError
 from hipslake.specs.compaction_spec import COMPACTION as COMPACTION_TYPE
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.specs.table_spec import FileRowsSpec
+from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.steps.compact_table.request import FrozenCompaction
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, now_utc

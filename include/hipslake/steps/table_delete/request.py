@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.table_spec import PlacedTable, WriteMode
+from hipslake.specs.table_place import PlacedTable
+from hipslake.specs.table_writing import WriteMode
 from hipslake.steps.delete.request import MAX_FRACTION, Value
 from hipslake.steps.report import Report, Request
 

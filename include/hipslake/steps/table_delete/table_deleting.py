@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, SpecError
-from hipslake.specs.table_spec import WriteMode
+from hipslake.specs.table_writing import WriteMode
 from hipslake.steps.delete.request import MAX_FRACTION
 from hipslake.steps.rows_to_correct import DELETE
 from hipslake.steps.sink.cut_files import CutFiles

@@ -10,7 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
-from hipslake.specs.table_spec import PlacedTable
+from hipslake.specs.table_place import PlacedTable
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MIN_ORPHAN_DAYS, Retention
 from hipslake.steps.ingest.request import CatalogRunRequest, ResolveReport
 from hipslake.steps.report import CatalogReport, Report, Request

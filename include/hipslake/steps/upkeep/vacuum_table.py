@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from hipslake.specs.table_spec import SunkFormat
+from hipslake.specs.table_place import SunkFormat
 from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.steps.upkeep.request import VacuumTableReport, VacuumTableRequest

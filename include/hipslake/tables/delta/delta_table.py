@@ -12,7 +12,9 @@ import pyarrow as pa
 from hipslake.clustering.planning import ClusterMark
 from hipslake.errors import ConflictError, SpecError, VersionNotFoundError
 from hipslake.specs.partition_fields import PartitionField, SortField
-from hipslake.specs.table_spec import DeltaSpec, RowOperation, TableSpec, WriteMode
+from hipslake.specs.table_place import DeltaSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.table_writing import RowOperation, WriteMode
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolutionKind, TableAlteration

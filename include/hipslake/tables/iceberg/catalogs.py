@@ -29,7 +29,7 @@ from hipslake.errors import (
 )
 from hipslake.specs.environment import expand
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
-from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.table_place import IcebergSpec
 from hipslake.storage.access import access_asked
 from hipslake.storage.timeouts import timeouts
 from hipslake.tables.iceberg.file_properties import check_properties

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -13,56 +13,46 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Operation
 
 from hipslake.clustering.planning import SORTED, ClusterMark, TableFile
 from hipslake.errors import ConflictError, PlanError, SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.clustering_ledger import ClusteringPoint, CountedLedger
+from hipslake.tables.clustering_ledger import CountedLedger
 from hipslake.tables.compaction_protocol import (
     ColumnBounds,
-    CommittedExchanges,
-    FileExchange,
     MergedManifests,
 )
-from hipslake.tables.deleted_rows import DeleteFile, count_by_position
+from hipslake.tables.deleted_rows import count_by_position
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
-from hipslake.tables.iceberg.clustering_properties import LEDGER, begin_ledger, clustered_by, ledger_of
-from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.clustering_properties import begin_ledger, clustered_by
+from hipslake.tables.iceberg.commit import snapshot_of
+from hipslake.tables.iceberg.compacted_snapshot import CompactedSnapshot
 from hipslake.tables.iceberg.compaction_access import IcebergAccess, mark_of_name
 from hipslake.tables.iceberg.data_files import (
     IcebergFile,
     WrittenFile,
-    live_files,
     partition_types,
 )
 from hipslake.tables.iceberg.delete_index import (
-    LiveFiles,
-    deletes_by_path,
-    files_of_snapshot,
     unneeded_deletes,
 )
 from hipslake.tables.iceberg.file_properties import target_file_bytes
 from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from hipslake.tables.iceberg.manifest_merging import merge_manifests
 from hipslake.tables.iceberg.partition_columns import partition_column
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
-from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin, write_of
-from hipslake.tables.iceberg.stored_marks import PropertyChange, true_properties
 from hipslake.tables.iceberg.table_partitioning import partition_fields, sort_fields
 from hipslake.tables.iceberg.write_folders import (
     claim,
     finish,
     heartbeat,
-    sweep_held_up,
     sweep_writes,
-    writes_of,
 )
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import read_delete_file
-from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +96,8 @@ class IcebergCompaction:
             log.info("Table %s: removed %s, which a dead write had left.", name, path)
         self._table: Table = open_table(self._catalog, name)
         check_writable(self._table)
-        snapshot = self._table.current_snapshot()
-        self._sequence = 0 if snapshot is None else snapshot.sequence_number or 0
+        earlier = [write_id for write_id in self._writes(EARLIER_WRITES) if write_id]
+        self._read = CompactedSnapshot(catalog, self._table, name, earlier)
         self.by = self._resolved(by)
 
     def _resolved(self, by: ClusterMark | None) -> ClusterMark | None:
@@ -156,9 +146,9 @@ class IcebergCompaction:
                 file.file_size_in_bytes,
                 _partition_name(file),
                 mark_of_name(file.file_path, self.by, self._table.schema()),
-                len(self._deletes[file.file_path]),
+                len(self._read.deletes[file.file_path]),
                 file.spec_id != self._table.spec().spec_id,
-                count_by_position(file.file_path, self._deletes[file.file_path], read_delete_file),
+                count_by_position(file.file_path, self._read.deletes[file.file_path], read_delete_file),
             )
             for file in (*self._live, *self._outdated)
         )
@@ -207,14 +197,10 @@ class IcebergCompaction:
 
     def begin_clustering(self) -> None:
         assert self.by is not None, "of a table that is clustered"
-        begin_ledger(self._catalog, self._name, self._kept(self._table).ledger)
+        begin_ledger(self._catalog, self._name, self.kept_clustering().ledger)
 
     def kept_clustering(self) -> CountedLedger:
-        return self._kept(self._table)
-
-    def _kept(self, table: Table) -> CountedLedger:
-        assert self.by is not None, "of a table that is clustered"
-        return ledger_of(table, self.by, self._found.data, self._sequence)
+        return self._read.ledger(self._table, self.by)
 
     def close(self) -> None:
         self._catalog.close()
@@ -237,7 +223,7 @@ class IcebergCompaction:
         rewrite: IcebergRewrite | None = None
         try:
             with heartbeat(self._table, write_id) as beating:
-                rewrite = IcebergRewrite(self, write_id, beating)
+                rewrite = IcebergRewrite(self._read, self.by, self._access, write_id, beating)
                 yield rewrite
         except BaseException as error:
             # Tasks of a job that failed may still write; and once the catalog was asked, a snapshot may name
@@ -251,36 +237,21 @@ class IcebergCompaction:
     def _live(self) -> list[DataFile]:
         """Files of the present partition spec; those of older ones cannot be merged with them."""
         present = self._table.spec().spec_id
-        return [file for file in self._all if file.spec_id == present]
+        return [file for file in self._read.files if file.spec_id == present]
 
     @cached_property
     def _outdated(self) -> list[DataFile]:
         """Parquet files of older partition specs; others stay as they are."""
         present = self._table.spec().spec_id
-        older = [file for file in self._all if file.spec_id != present]
+        older = [file for file in self._read.files if file.spec_id != present]
         return [file for file in older if file.file_format == FileFormat.PARQUET]
-
-    @cached_property
-    def _all(self) -> list[DataFile]:
-        """All data files but those that this run has written, as it was interrupted between two commits."""
-        earlier = {write_id for write_id in self._writes(EARLIER_WRITES) if write_id}
-        return [file for file, _ in self._found.data if write_of(file) not in earlier]
-
-    @cached_property
-    def _found(self) -> LiveFiles:
-        return files_of_snapshot(self._table)
-
-    @cached_property
-    def _deletes(self) -> dict[str, tuple[DeleteFile, ...]]:
-        """By the path of a data file, what applies to it."""
-        return deletes_by_path(self._table, self._found)
 
     def _access(self, write_id: str, added: Collection[tuple[Any, ...]] = ()) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         partitions |= {repr(values): values for values in added}
         writer = FileWriter.of(self._table, self.sort_fields, write_id)
         read = (*self._live, *self._outdated)
-        stored = (IcebergFile(file, self._table, self._deletes[file.file_path]).stored for file in read)
+        stored = (IcebergFile(file, self._table, self._read.deletes[file.file_path]).stored for file in read)
         partial = {file.path: file for file in stored if file.constants or file.deletes}
         return IcebergAccess(writer, partitions, partial)
 
@@ -304,131 +275,6 @@ class IcebergCompaction:
         if not self._run.is_file(noted):
             return []
         return [str(write_id) for write_id in plain_json(self._run.read(noted))]
-
-
-class IcebergRewrite:
-    """Files that are to replace others."""
-
-    def __init__(self, table: IcebergCompaction, write_id: str, beating: Heartbeat) -> None:
-        self._of = table
-        self._beating = beating
-        self._partitions: list[tuple[Any, ...]] = []
-        self.write_id = write_id
-        self.work = writes_of(table._table).sub(write_id)
-
-    @property
-    def access(self) -> IcebergAccess:
-        return self._of._access(self.write_id, self._partitions)
-
-    def add_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[str]:
-        self._partitions += values
-        return [repr(each) for each in values]
-
-    def commit(
-        self,
-        exchanges: Sequence[FileExchange],
-        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
-        stepped: int = 0,
-    ) -> CommittedExchanges:
-        standing = list(range(len(exchanges)))
-        refused: dict[int, str] = {}
-        while True:
-            try:
-                version = self._committed([exchanges[at] for at in standing], point, stepped)
-            except ConflictError:
-                # Nothing was committed. What others have changed is left out, and the rest tried again.
-                found = self._misfits(open_table(self._of._catalog, self._of._name), exchanges, standing)
-                if not found or len(found) == len(standing):
-                    raise
-                refused |= found
-                standing = [at for at in standing if at not in found]
-                log.warning(
-                    "Table %s: %d groups are left out, as others have changed their files: %s.",
-                    self._of._name,
-                    len(found),
-                    next(iter(found.values())),
-                )
-            else:
-                return CommittedExchanges(version, refused)
-
-    def _committed(
-        self,
-        exchanges: Sequence[FileExchange],
-        point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None,
-        stepped: int,
-    ) -> str:
-        """Commit all of some exchanges, or none."""
-        self._beating.confirm()
-        made = None if point is None else point(exchanges)
-        gone = {file.path for exchange in exchanges for file in exchange.removed}
-        written = [
-            WrittenFile.model_validate_json(file.details) for exchange in exchanges for file in exchange.added
-        ]
-        rewritten = [file for file in self._of._all if file.file_path in gone]
-
-        def told(table: Table) -> PropertyChange:
-            corrected = true_properties(table)
-            brought_by = origin(table, rewritten)
-            put = {} if brought_by is None else {REWRITTEN + self.write_id: brought_by}
-            if made is not None:  # other runs may have been counted since
-                ledger = self._of._kept(table).ledger
-                put[LEDGER] = ledger.with_point(made, stepped).model_dump_json()
-            removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
-            return PropertyChange({**corrected.put, **put}, removed)
-
-        sequence = self._of._sequence
-        change = TableChange(
-            Operation.REPLACE,
-            self.write_id,
-            written,
-            rewritten,
-            told,
-            data_sequence=sequence,
-            unneeded=lambda table: unneeded_deletes(table, rewritten, written, sequence, everywhere=True),
-        )
-        committed = commit(self._of._catalog, self._of._name, change, lambda now: self._check(now, exchanges))
-        finish(committed.table, self.write_id, [file.path for file in written])
-        for path in sweep_held_up(self._of._catalog, committed.table):
-            log.info("Table %s: removed %s, which a dead write had left.", self._of._name, path)
-        return str(committed.snapshot_id)
-
-    def _check(self, now: Table, exchanges: Sequence[FileExchange]) -> None:
-        """Look that others have deleted no more rows of the files that were read.
-
-        Equality deletes that came since apply to what is written, by its sequence number, unless it is in
-        another partition than what was read.
-        """
-        found = self._misfits(now, exchanges, range(len(exchanges)), gone=False)
-        if found:
-            raise ConflictError(
-                f"table {self._of._name} was changed by another writer: {found[min(found)]}; run it again on "
-                "what is there now"
-            )
-
-    def _misfits(
-        self, now: Table, exchanges: Sequence[FileExchange], places: Sequence[int], *, gone: bool = True
-    ) -> dict[int, str]:
-        """The places of exchanges whose files others have changed, and how; `gone`: or taken out."""
-        live = files_of_snapshot(now)
-        deletes = deletes_by_path(now, live)
-        known = {each.entry.file_path for each in self._of._found.deletes}
-        scoped = [
-            each.entry.file_path
-            for each in live.deletes
-            if not (each.by_position or each.everywhere or each.entry.file_path in known)
-        ]
-        found: dict[int, str] = {}
-        for at in places:
-            files = exchanges[at].removed
-            for path in (file.path for file in files):
-                if path not in deletes:
-                    if gone:
-                        found[at] = f"{path} is gone"
-                elif any(each.by_position for each in set(deletes[path]) - set(self._of._deletes[path])):
-                    found[at] = f"rows of {path} were deleted"
-            if scoped and any(file.outdated for file in files):
-                found[at] = f"rows of partitions were deleted by {scoped[0]}"
-        return found
 
 
 def _partition_of(file: DataFile) -> tuple[Any, ...]:
