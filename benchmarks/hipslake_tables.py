@@ -56,7 +56,7 @@ mode: {{curve}}
 columns: [{", ".join(task.CLUSTER_COLUMNS)}]
 target_file_size: {{file_size}} B
 """
-UPSERT = f"mode: upsert\nkey: {task.KEY}"
+UPSERT = f"mode: upsert\nkey: {task.KEY}\nwrite: {{write}}"
 
 
 def sink_partitioned(options: Any, watch: task.Stopwatch) -> list[str]:
@@ -66,7 +66,7 @@ def sink_partitioned(options: Any, watch: task.Stopwatch) -> list[str]:
 
 def upsert(options: Any, watch: task.Stopwatch) -> list[str]:
     """Upsert a batch of rows into the table that stands in the output folder."""
-    return _sink(options, watch, UPSERT)
+    return _sink(options, watch, UPSERT.format(write=options.write))
 
 
 def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
@@ -146,4 +146,4 @@ def tell(steps: Ingest, watch: task.Stopwatch) -> None:
 
 
 if __name__ == "__main__":
-    task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert})
+    task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert, "few_keys": upsert})

@@ -8,18 +8,31 @@ from benchmarks.bars import Verdict
 from benchmarks.runs import DONE, GIB, Run, of_cell
 from benchmarks.sizes import format_count
 from benchmarks.table_oracle import KINDS
-from benchmarks.table_runs import CLUSTER, DELTA, HERE, HILBERT, OURS, PYICEBERG, SINK, UPSERT
+from benchmarks.table_runs import (
+    CLUSTER,
+    DELTA,
+    FEW_KEYS,
+    HERE,
+    HILBERT,
+    MERGE_ON_READ,
+    OURS,
+    PYICEBERG,
+    SINK,
+    UPSERT,
+)
 
 WHOLE_BAR, UP_BAR = 2.0, 3.0  # pyiceberg's upsert over ours
 JUDGED_UPSERT = 10_000_000  # rows; with fewer, starting Spark is most of it
+FEW_KEYS_BAR = 0.1  # bytes written by merge-on-read, of those by copy-on-write
 MEMORY_BAR = 4 * GIB
 BOX = next(iter(KINDS))
+_OURS = (OURS, HILBERT, HERE, MERGE_ON_READ)
 
 
 def verdicts(runs: list[Run]) -> Iterator[Verdict]:
     """Judge a benchmark: whatever of it has run."""
-    for task in (SINK, CLUSTER, UPSERT):
-        mine = [run for run in runs if run["task"] == task and run["system"] in (OURS, HILBERT, HERE)]
+    for task in (SINK, CLUSTER, UPSERT, FEW_KEYS):
+        mine = [run for run in runs if run["task"] == task and run["system"] in _OURS]
         if mine:
             told = sorted(
                 {f"{format_count(run['rows'])}: {run['outcome']}" for run in mine if not _is_well(run)}
@@ -32,6 +45,7 @@ def verdicts(runs: list[Run]) -> Iterator[Verdict]:
     yield from _sinks(runs)
     yield from _clusters(runs)
     yield from _upserts(runs)
+    yield from _few_keys(runs)
 
 
 def _is_well(run: Run) -> bool:
@@ -73,3 +87,13 @@ def _upserts(runs: list[Run]) -> Iterator[Verdict]:
             if ours and peer:
                 what = f"upsert into {format_count(rows)}: pyiceberg over us, {name}"
                 yield Verdict(what, peer / ours, f">= {bar}", peer / ours >= bar)
+
+
+def _few_keys(runs: list[Run]) -> Iterator[Verdict]:
+    for rows in _sizes(runs, FEW_KEYS):
+        copied, merged = (
+            of_cell(runs, FEW_KEYS, system, rows, "disk_bytes") for system in (OURS, MERGE_ON_READ)
+        )
+        if copied and merged:
+            what = f"few keys into {format_count(rows)}: bytes written by merge-on-read over copy-on-write's"
+            yield Verdict(what, merged / copied, f"<= {FEW_KEYS_BAR}", merged / copied <= FEW_KEYS_BAR)

@@ -24,8 +24,11 @@ from benchmarks.table_runs import (
     CLUSTER,
     DELTA,
     DUCKDB,
+    FEW_KEYS,
     HERE,
     HILBERT,
+    KEYS,
+    MERGE_ON_READ,
     OURS,
     POLARS,
     PYARROW,
@@ -54,6 +57,8 @@ _WAYS = {
     (UPSERT, OURS): "hipslake",
     (UPSERT, HERE): "hipslake, without Spark",
     (UPSERT, PYICEBERG): "pyiceberg `upsert`",
+    (FEW_KEYS, OURS): "hipslake, copy-on-write",
+    (FEW_KEYS, MERGE_ON_READ): "hipslake, merge-on-read",
 }
 _COLOURS = {
     OURS: "#2f5d62",
@@ -70,6 +75,7 @@ _TITLES = {
     SINK: "Sink: a partition per sky pixel and year",
     CLUSTER: "Clustering by sky, time and magnitude",
     UPSERT: "Upsert",
+    FEW_KEYS: "Upsert of few keys",
 }
 
 
@@ -104,7 +110,7 @@ def markdown(result: dict[str, Any]) -> str:
         "",
         f"![Seconds by rows]({NAME}.png)",
     ]
-    for task in (SINK, CLUSTER, UPSERT):
+    for task in SYSTEMS:
         if has_task(result["runs"], task):
             kinds = list(KINDS) if task == CLUSTER else []
             shown = rows_of(
@@ -136,6 +142,13 @@ def _about(task: str, limits: dict[str, Any]) -> str:
             "sort is best where its first column is asked for, and touches everything where it is not. "
             "How curves and sorts place rows of other kinds, also with Delta's own range ids, is on the page "
             "of [clustering quality](clustering.md), made in the same run."
+        )
+    if task == FEW_KEYS:
+        return (
+            f"{KEYS:,} keys of which half stand in the table, all over it, into a table as before. "
+            "Copy-on-write writes every file anew that has one of them; merge-on-read writes the rows that "
+            "came, and the positions of those that go. *Files* are data files; pyiceberg reads what each "
+            "leaves, with the deletes, and it is compared as before."
         )
     return (
         "Keys of which half stand in the table, into ten times as many rows of 3 columns, not partitioned. "

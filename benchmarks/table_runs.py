@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import pyiceberg_tables, table_oracle
@@ -21,18 +20,23 @@ from benchmarks.sizes import format_count
 from benchmarks.table_rows import upsert_rows, upserted, write_rows
 
 OURS, HILBERT, HERE = "hipslake", "hipslake_hilbert", "hipslake_here"
+MERGE_ON_READ = "hipslake_merge_on_read"
 PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG = "pyarrow", "polars", "duckdb", "deltalake", "pyiceberg"
-SINK, CLUSTER, UPSERT = "sink", "cluster", "upsert"
+SINK, CLUSTER, UPSERT, FEW_KEYS = "sink", "cluster", "upsert", "few_keys"
+IN_PLACE = (UPSERT, FEW_KEYS)
+"""The tasks that begin at a table."""
 SYSTEMS = {
     SINK: (OURS, HERE, PYARROW, POLARS, DUCKDB, PYICEBERG),
     CLUSTER: (OURS, HILBERT, HERE, DELTA, DUCKDB, POLARS, PYARROW),
     UPSERT: (OURS, HERE, PYICEBERG),
+    FEW_KEYS: (OURS, MERGE_ON_READ),
 }
 UPSERT_SHARE = 10  # a batch has so many times fewer rows than the table
+KEYS = 10_000  # of a batch of few keys
 
 HERE_ROWS = 2_000_000  # the most that the DAGs give to one process, about: 256 MiB
 
-_OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here"}
+_OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here", MERGE_ON_READ: "--write=merge-on-read"}
 _IN_PEERS = (PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG)
 
 
@@ -62,7 +66,7 @@ class Bench:
             usage, report = self._perform(task, system, rows, source, self.limits.ceiling)
         except ProgramError as error:
             measures |= failure(error)
-            if task != UPSERT:
+            if task not in IN_PLACE:
                 self._clear()
                 return measures
             # How long it takes says something even so.
@@ -106,7 +110,7 @@ class Bench:
 
     def _prepare(self, task: str, rows: int) -> Path:
         """Make what a task reads, and the table that it starts from; return the folder of the former."""
-        if task == UPSERT:
+        if task in IN_PLACE:
             source = self._restore(task, rows)
         else:
             source = write_rows(self.folder, rows)
@@ -116,12 +120,12 @@ class Bench:
     def _restore(self, task: str, rows: int) -> Path:
         """Put the output folder as every run of a task finds it."""
         self._clear()
-        if task != UPSERT:
+        if task not in IN_PLACE:
             self._output.mkdir(parents=True)
             return self._output
-        base, source = (self.folder / f"upsert_{what}_{rows}" for what in ("base", "batch"))
+        base, source = (self.folder / f"{task}_{what}_{rows}" for what in ("base", "batch"))
         if not source.exists():
-            table, batch = upsert_rows(rows, rows // UPSERT_SHARE)
+            table, batch = upsert_rows(rows, batch_rows(task, rows))
             shutil.rmtree(base, ignore_errors=True)
             self._output.mkdir(parents=True)
             pyiceberg_tables.prepare(self._output, table)
@@ -133,8 +137,9 @@ class Bench:
 
     def _judge(self, task: str, rows: int, source: Path, files: list[str]) -> dict[str, Any]:
         """What came out, and whether it is right."""
-        if task == UPSERT:
-            equal = pyiceberg_tables.read_sorted(self._output).equals(self._once(task, rows, _upserted))
+        if task in IN_PLACE:
+            expected = self._once(task, rows, lambda _: upserted(*upsert_rows(rows, batch_rows(task, rows))))
+            equal = pyiceberg_tables.read_sorted(self._output).equals(expected)
             size = sum(Path(path).stat().st_size for path in files)
             return {"files": len(files), "bytes": size, "right": equal}
         given = sorted(str(path) for path in source.iterdir())
@@ -152,8 +157,9 @@ class Bench:
         return self._expected[what, rows]
 
 
-def _upserted(rows: int) -> pa.Table:
-    return upserted(*upsert_rows(rows, rows // UPSERT_SHARE))
+def batch_rows(task: str, rows: int) -> int:
+    """The rows of the batch that comes into a table."""
+    return rows // UPSERT_SHARE if task == UPSERT else KEYS
 
 
 def link_or_copy(source: str, target: str) -> None:

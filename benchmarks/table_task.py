@@ -44,6 +44,8 @@ def perform(tasks: dict[str, Callable[[Any, Stopwatch], list[str]]], argv: list[
     parser.add_argument("--ceiling", type=parse_count, default=4 * GIB, help="bytes of memory")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--curve", choices=["zorder", "hilbert"], default="zorder")
+    writes = ["copy-on-write", "merge-on-read"]
+    parser.add_argument("--write", choices=writes, default=writes[0])
     parser.add_argument("--engine", choices=["spark", "here"], default="spark")
     options: Any = parser.parse_args(argv)
     watch = Stopwatch()

@@ -1,6 +1,6 @@
 """`make bench-tables`: sink, clustering and upsert of tables beside the peers, on two cores under 4 GiB.
 
-    python -m benchmarks.tables                      2M to 80M rows, upsert into 10M: results go to docs/
+    python -m benchmarks.tables                      2M to 80M rows, upserts into 10M and 80M: goes to docs/
     python -m benchmarks.tables --quick              2M rows, upsert into 1M
     python -m benchmarks.tables --tasks sink --rows 20M --systems hipslake duckdb --repeats 1
 
@@ -21,11 +21,22 @@ from benchmarks.bars import Verdict
 from benchmarks.processes import ROOT
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.table_bars import verdicts
-from benchmarks.table_runs import CLUSTER, HERE, HERE_ROWS, SINK, SYSTEMS, UPSERT, Bench, Limits, title
+from benchmarks.table_runs import (
+    CLUSTER,
+    FEW_KEYS,
+    HERE,
+    HERE_ROWS,
+    SYSTEMS,
+    UPSERT,
+    Bench,
+    Limits,
+    title,
+)
 
 SIZES = [2_000_000, 5_000_000, 20_000_000, 80_000_000]
 UPSERT_SIZES = [1_000_000, 10_000_000]
-QUICK, QUICK_UPSERT = [2_000_000], [1_000_000]
+FEW_KEYS_SIZES = [80_000_000]
+QUICK, QUICK_UPSERT, QUICK_FEW_KEYS = [2_000_000], [1_000_000], [1_000_000]
 REPEATS = 3
 SHORT_ROWS = 2_000_000  # of a sweep: above, one run says enough, since sizes bear each other out
 WARM_UP_ROWS = 100_000
@@ -37,7 +48,8 @@ DISK_BYTES_PER_ROW = 350  # source, output, spill and shuffle of one system
 def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
     """All runs, as (task, rows, system, repeat): what is compared runs close together."""
     for task in options.tasks:
-        for rows in options.upsert_rows if task == UPSERT else options.rows:
+        sizes = {UPSERT: options.upsert_rows, FEW_KEYS: options.few_keys_rows}
+        for rows in sizes.get(task, options.rows):
             default = REPEATS if task == UPSERT or rows <= SHORT_ROWS else 1
             for repeat in range(options.repeats or default):
                 for system in SYSTEMS[task]:
@@ -50,9 +62,7 @@ def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
 def warm_up(bench: Bench, options: Any) -> None:
     """Run each system once, as byte code and shared libraries come from disk once."""
     for system in dict.fromkeys(system for _, _, system, _ in cells(options)):
-        task = next(
-            task for task in (SINK, CLUSTER, UPSERT) if system in SYSTEMS[task] and task in options.tasks
-        )
+        task = next(task for task in SYSTEMS if system in SYSTEMS[task] and task in options.tasks)
         bench.run(task, system, WARM_UP_ROWS)
 
 
@@ -94,6 +104,7 @@ def _options(argv: list[str] | None) -> Any:
     parser.add_argument(
         "--upsert-rows", type=parse_count, nargs="+", default=UPSERT_SIZES, help="of the table"
     )
+    parser.add_argument("--few-keys-rows", type=parse_count, nargs="+", default=FEW_KEYS_SIZES)
     parser.add_argument("--tasks", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
     parser.add_argument("--systems", nargs="+", choices=everybody, help="default: all")
     parser.add_argument("--quick", action="store_true", help="2M rows, upsert into 1M, one run of each")
@@ -107,13 +118,10 @@ def _options(argv: list[str] | None) -> Any:
     options: Any = parser.parse_args(argv)
     options.limits = Limits(ceiling=options.ceiling, seconds=options.seconds)
     if options.quick:
-        options.rows, options.upsert_rows, options.repeats = QUICK, QUICK_UPSERT, 1
-    whole = (options.rows, options.upsert_rows, options.tasks, options.systems) == (
-        SIZES,
-        UPSERT_SIZES,
-        list(SYSTEMS),
-        None,
-    )
+        options.rows, options.upsert_rows, options.few_keys_rows = QUICK, QUICK_UPSERT, QUICK_FEW_KEYS
+        options.repeats = 1
+    asked = (options.rows, options.upsert_rows, options.few_keys_rows, options.tasks, options.systems)
+    whole = asked == (SIZES, UPSERT_SIZES, FEW_KEYS_SIZES, list(SYSTEMS), None)
     sweep.settle_folders(options, whole=whole)
     return options
 

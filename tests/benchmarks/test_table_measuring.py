@@ -22,8 +22,10 @@ from benchmarks.table_rows import upsert_rows, upserted, write_rows
 from benchmarks.table_runs import (
     CLUSTER,
     DELTA,
+    FEW_KEYS,
     HERE,
     HILBERT,
+    MERGE_ON_READ,
     OURS,
     POLARS,
     PYARROW,
@@ -206,8 +208,15 @@ def test_peers_leave_the_rows_of_the_source(tmp_path: Path, peers_python: str) -
 @pytest.mark.slow
 def test_ours_leave_the_rows_of_the_source(tmp_path: Path) -> None:
     bench = Bench(tmp_path, sys.executable, Limits(files=4))
-    for task, system in ((SINK, OURS), (SINK, HERE), (CLUSTER, HILBERT), (CLUSTER, HERE), (UPSERT, HERE)):
-        run = bench.run(task, system, 3000)
+    for task, system, rows in (
+        (SINK, OURS, 3000),
+        (SINK, HERE, 3000),
+        (CLUSTER, HILBERT, 3000),
+        (CLUSTER, HERE, 3000),
+        (UPSERT, HERE, 3000),
+        (FEW_KEYS, MERGE_ON_READ, 20_000),
+    ):
+        run = bench.run(task, system, rows)
         assert run["outcome"] == DONE, run
         assert run["right"], run
 
@@ -241,6 +250,8 @@ RUNS = [
     done(CLUSTER, DELTA, 2_000_000, 20, **dict.fromkeys(KINDS, 9.0)),
     done(UPSERT, OURS, 10_000_000, 20),
     done(UPSERT, PYICEBERG, 10_000_000, 80),
+    done(FEW_KEYS, OURS, 80_000_000, 80, disk_bytes=10**9),
+    done(FEW_KEYS, MERGE_ON_READ, 80_000_000, 60, disk_bytes=10**7),
 ]
 
 
@@ -256,6 +267,7 @@ def test_a_sound_benchmark_clears_all_bars_though_peers_fail() -> None:
         (done(SINK, POLARS, 2_000_000, 20, right=False), "every outcome holds the rows"),
         (done(SINK, POLARS, 2_000_000, 20, files=100), "sink 2M: our files; the fewest of all"),
         (done(CLUSTER, DELTA, 2_000_000, 20, **dict.fromkeys(KINDS, 1.0)), "files that a box touches"),
+        (done(FEW_KEYS, MERGE_ON_READ, 80_000_000, 60, disk_bytes=10**9), "by merge-on-read over copy"),
         (done(UPSERT, OURS, 10_000_000, 40), "pyiceberg over us, session up"),
     ],
 )
