@@ -14,24 +14,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import table_oracle
-from benchmarks.delta_table import BATCH, table_in
+from benchmarks.delta_table import BATCH, row_sums, table_in
 from benchmarks.processes import CeilingError, ProgramError, Usage, environment, run_measured
 from benchmarks.runs import DONE, GIB, failure, usage_of
 from benchmarks.sizes import format_count
-from benchmarks.table_rows import UPSERT_SCHEMA, upsert_rows, upserted, write_rows
+from benchmarks.table_rows import upsert_rows, upserted, write_rows
 from benchmarks.table_runs import HERE_ROWS, UPSERT_SHARE, link_or_copy
 
 OURS, HILBERT, HERE, PEER = "hipslake", "hipslake_hilbert", "hipslake_here", "deltalake"
+ON_READ = "hipslake_on_read"
 CLUSTER, MERGE = "cluster", "merge"
-SYSTEMS = {CLUSTER: (OURS, HILBERT, HERE, PEER), MERGE: (OURS, HERE, PEER)}
+SYSTEMS = {CLUSTER: (OURS, HILBERT, HERE, PEER), MERGE: (OURS, ON_READ, HERE, PEER)}
 MOST_HERE = HERE_ROWS
 
-_OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here"}
+_OPTIONS = {HILBERT: ["--curve=hilbert"], HERE: ["--engine=here"], ON_READ: ["--write=merge-on-read"]}
 _FILE_ROWS = 10_000_000  # of a table that is merged into
 _EXPECTED = "expected.json"
 
@@ -96,7 +95,7 @@ class DeltaBench:
         program = "delta_rs_tables" if system == PEER else "hipslake_delta"
         python = self._peers_python if system == PEER else sys.executable
         command = self._command(python, program, task, source, rows)
-        command += [_OPTIONS[system]] if system in _OPTIONS else []
+        command += _OPTIONS.get(system, [])
         os.sync()  # nobody pays for what another has left to write
         usage = run_measured(
             command,
@@ -124,10 +123,13 @@ class DeltaBench:
 
     def _asked(self, task: str, rows: int) -> list[str]:
         """Let delta-rs do something that is not measured; the files that it tells."""
+        found: list[str] = self._told(task, rows)["files"]
+        return found
+
+    def _told(self, task: str, rows: int) -> dict[str, Any]:
         command = self._command(self._peers_python, "delta_rs_tables", task, self.folder, rows)
         subprocess.run(command, check=True, env=os.environ | environment())
-        found: list[str] = self._report()["files"]
-        return found
+        return self._report()
 
     def _restored(self, task: str, rows: int) -> Path:
         """Put the table as every run of a task finds it; return the folder of what comes."""
@@ -162,37 +164,15 @@ class DeltaBench:
         files = self._asked("files", rows)
         size = sum(Path(path).stat().st_size for path in files)
         if task == MERGE:
-            read = (batch for path in files for batch in pq.ParquetFile(path).iter_batches())
-            right = row_sums(read) == json.loads((source / _EXPECTED).read_text())
-            return {"files": len(files), "bytes": size, "right": right}
+            told = self._told("sums", rows)
+            right = list(map(int, told["files"])) == json.loads((source / _EXPECTED).read_text())
+            read = told["phases"]["read"]
+            return {"files": len(files), "bytes": size, "right": right, "read_seconds": read}
         given = sorted(str(path) for path in source.iterdir())
         found, expected = table_oracle.outcome(files), table_oracle.outcome(given)
         right = (found.rows, found.sums) == (rows, expected.sums)
         measured = {"files": len(files), "bytes": size, "right": right}
         return measured | table_oracle.touched(files, given)
-
-
-def row_sums(batches: Any) -> list[int]:
-    """Rows, and sums over them that bind the values of each row together, modulo 2^64; in whatever order.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        With `UPSERT_SCHEMA`.
-    """
-    rows, sums = 0, [0, 0, 0]
-    for batch in batches:
-        key, value, moment = (_bits(batch.column(name)) for name in UPSERT_SCHEMA.names)
-        rows += batch.num_rows
-        for at, some in enumerate((key, key * value, key * moment)):
-            sums[at] += int(some.sum(dtype=np.uint64))
-    return [rows, *(each % 2**64 for each in sums)]
-
-
-def _bits(column: pa.Array) -> np.ndarray:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-    return column.to_numpy(zero_copy_only=False).view(np.uint64)
 
 
 def title(run: dict[str, Any]) -> str:

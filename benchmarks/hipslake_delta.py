@@ -27,6 +27,7 @@ name: {NAME}
 source: {{{{files: {{{{uri: "{{source}}/*.parquet", format: parquet}}}}}}}}
 mode: upsert
 key: {task.KEY}
+write: {{write}}
 {PLACE}"""
 COMPACTION = f"""\
 name: {NAME}
@@ -61,7 +62,9 @@ def merge(options: Any, watch: task.Stopwatch) -> list[str]:
     """Upsert a batch of rows into the table."""
     output, dag = options.output.resolve(), f"iceberg_sink__{NAME}"
     spec_file = output / f"{NAME}.yaml"
-    spec_file.write_text(MERGE.format(lake=lake_in(output), source=options.source.resolve()))
+    spec_file.write_text(
+        MERGE.format(lake=lake_in(output), source=options.source.resolve(), write=options.write)
+    )
     warehouse = str(output / "warehouse")
     uri = run_uri(warehouse, dag, "benchmark")
     steps = Ingest(uri, output)

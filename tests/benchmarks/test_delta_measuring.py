@@ -19,8 +19,8 @@ from benchmarks.delta_runs import (
     SYSTEMS,
     DeltaBench,
     DeltaLimits,
-    row_sums,
 )
+from benchmarks.delta_table import row_sums
 from benchmarks.runs import DONE, LATE
 from benchmarks.table_oracle import KINDS
 from benchmarks.table_rows import upsert_rows, upserted

@@ -62,9 +62,18 @@ def test_their_documents_say_what_they_are(load: Load, tables: Path, tmp_path: P
 
 def test_what_a_delta_table_has_not_is_told(load: Load, told: Callable[[], str], tables: Path) -> None:
     text = (tables / "stars.yaml").read_text()
-    (tables / "stars.yaml").write_text(f"{text}write: merge-on-read\n")
+    (tables / "stars.yaml").write_text(f"{text}cluster_by: [ra, dec]\n")
     assert "iceberg_sink__stars" not in load()
-    assert "merge-on-read of a Delta table would be deletion vectors, which are not written" in told()
+    assert "cluster_by: Delta tables are not kept clustered" in told()
+
+
+def test_a_spec_may_let_rows_go_by_deletion_vectors(load: Load, tables: Path) -> None:
+    text = (tables / "records.yaml").read_text()
+    assert "`delta.enableDeletionVectors`" in load()["table_delete__records"].doc_md
+    (tables / "records.yaml").write_text(f"{text}write: merge-on-read\n")
+    dags = load()
+    assert "iceberg_sink__records" in dags
+    assert "(`write: merge-on-read`)" in dags["table_delete__records"].doc_md
 
 
 @pytest.mark.system

@@ -219,11 +219,6 @@ class TableSpec(NamedSpec):
         check_place(self.format, self.iceberg, self.delta)
         if self.format is not SunkFormat.DELTA:
             return self
-        if self.write is WriteMode.MERGE_ON_READ:
-            raise ValueError(
-                "write: merge-on-read of a Delta table would be deletion vectors, which are not written; "
-                "write copy-on-write, or leave it out"
-            )
         if self.cluster_by:
             raise ValueError(
                 "cluster_by: Delta tables are not kept clustered; leave it out, and cluster the table by a "

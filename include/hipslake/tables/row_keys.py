@@ -100,7 +100,7 @@ def joint_codes(
     A null is equal to a null, and to nothing else.
     """
     codes = np.zeros(old.num_rows + new.num_rows, np.int64)
-    for name in key:
+    for at, name in enumerate(key):
         column = pa.chunked_array([*old[name].chunks, *new[name].chunks], new.schema.field(name).type)
         whole = column.combine_chunks()
         if isinstance(whole, pa.ExtensionArray):
@@ -108,5 +108,5 @@ def joint_codes(
         words = pc.dictionary_encode(whole)
         null = len(words.dictionary)  # a number that no value has
         part = words.indices.fill_null(null).to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * (null + 1) + part, return_inverse=True)
+        codes = np.unique(codes * (null + 1) + part, return_inverse=True)[1] if at else part
     return codes[: old.num_rows], codes[old.num_rows :]

@@ -98,3 +98,19 @@ def test_a_table_follows_whatever_happens_to_the_catalog(delta: DeltaRuns, surve
     assert_follows(delta, survey)
     delta.run(force=True)
     assert_follows(delta, survey)
+
+
+def test_files_that_are_only_looked_through_count_less(delta: DeltaRuns, survey: Survey) -> None:
+    """A vector says which of their rows go, and nothing of them is written."""
+    upsert = f"{INCREMENTS}mode: upsert\nkey: id\n"
+    delta.write_spec(upsert)
+    survey.night(0, rows=4000)
+    delta.run()
+    survey.night(1, rows=40)
+    whole = sum(path.stat().st_size for path in delta.location.rglob("data/**/*.parquet"))
+    for write, counted in (("copy-on-write", whole), ("merge-on-read", whole // 20)):
+        delta.write_spec(f"{upsert}write: {write}\n")
+        folder = delta.resolve()
+        total = told(folder).total_bytes
+        found = bytes_to_sink(SinkRequest(run_uri=folder.uri), total + whole) - total
+        assert found == counted

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hipslake.specs.table_spec import TableSpec
 
 from tests.peers.running import run_peer
+from tests.tables.delta.vectors import positions_of
 from tests.tables.sinking import Lake
 
 Row = dict[str, Any]
@@ -37,19 +38,32 @@ class DeltaLake(Lake):
 def plain_log(location: Path, version: int | None = None) -> dict[str, dict[str, Any]]:
     """The live `add` actions of a table by path, from the JSON of its log alone, which must be whole."""
     live: dict[str, dict[str, Any]] = {}
+    features: list[str] = []
+    enabled: str | None = None
     for path in sorted((location / "_delta_log").glob("*.json")):
         if version is not None and int(path.stem) > version:
             continue
-        seen = set()
+        seen, added, gone = set(), {}, set()
         for line in path.read_text().splitlines():
             [(kind, told)] = json.loads(line).items()
             if kind in ("add", "remove"):
-                assert told["path"] not in seen, "a path comes twice in a commit"
-                seen.add(told["path"])
+                same = (told["path"], json.dumps(told.get("deletionVector"), sort_keys=True))
+                assert same not in seen, "a file comes twice in a commit"
+                seen.add(same)
             if kind == "add":
-                live[told["path"]] = told
+                added[told["path"]] = told
             elif kind == "remove":
-                del live[told["path"]]
+                assert live[told["path"]].get("deletionVector") == told.get("deletionVector")
+                gone.add(told["path"])
+            elif kind == "protocol":
+                features = told.get("readerFeatures", [])
+            elif kind == "metaData":
+                enabled = told["configuration"].get("delta.enableDeletionVectors")
+        for each in added.values():
+            if each.get("deletionVector") and each["dataChange"]:
+                assert "deletionVectors" in features, "the table has no deletion vectors"
+                assert enabled == "true"
+        live = {name: told for name, told in live.items() if name not in gone} | added
     return live
 
 
@@ -60,6 +74,11 @@ def plain_delta_rows(location: Path, version: int | None = None) -> list[Row]:
         rows = pq.ParquetFile(location / unquote(path)).read().to_pylist()
         stats = json.loads(told["stats"])
         assert stats["numRecords"] == len(rows)
+        if told.get("deletionVector"):
+            assert stats["tightBounds"] is False
+            gone = set(positions_of(told["deletionVector"], location))
+            assert max(gone) < len(rows)
+            rows = [row for number, row in enumerate(rows) if number not in gone]
         assert told["size"] == (location / unquote(path)).stat().st_size
         found += [row | told["partitionValues"] for row in rows]
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from hipslake.tables.opening import open_table
 from tests.peers.running import run_peer
 from tests.tables.compaction.compacting import compact, request
 from tests.tables.delta.delta_lake import DeltaLake, by_peers, plain_delta_rows
+from tests.tables.delta.vectors import KINDS, data_files, delete_by_vectors, vectors_of
 from tests.tables.plain_reader import counted
 
 BANDS = ("g", "r/1 %", None)
@@ -60,6 +61,8 @@ class DeltaStory:
         The interpreter of those who write too; None: nobody does.
     size : int
         How many times as many rows a commit has.
+    modes : sequence of str
+        How rows go.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class DeltaStory:
         partition: list[str],
         python: str | None = None,
         size: int = 1,
+        modes: Sequence[str] = ("copy-on-write",),
     ) -> None:
         self.lake = lake
         self.patch = patch
@@ -77,6 +81,7 @@ class DeltaStory:
         self.partition = partition
         self.python = python
         self.size = size
+        self.modes = modes
         self.rows: dict[int, Row] = {}
         self.operations = 0
         self.told: list[str] = []
@@ -94,6 +99,7 @@ class DeltaStory:
         ours = [self.append, self.upsert, self.interval, self.delete_keys, self.delete_filter, self.pack]
         ours += [self.changes, self.changes, self.pack, self.vacuum]
         theirs = [self.insert, self.delete, self.update, self.merge, self.optimize] if self.python else []
+        theirs += [self.vectors] if "merge-on-read" in self.modes else []
         does = self.random.choice([*ours, *theirs])
         self.told.append(does.__name__)
         does()
@@ -109,11 +115,11 @@ class DeltaStory:
         if not self._is_cut and self.python is None:
             assert counted(plain_delta_rows(self.location)) == wanted, self.told
 
-    def check_by_peers(self, folder: Path) -> None:
-        """Look whether other engines read the same."""
+    def check_by_peers(self, folder: Path, only: tuple[str, ...] = ()) -> None:
+        """Look whether other engines read the same; `only` names some of them."""
         assert self.python is not None
         wanted = counted([dict(row) for row in self.rows.values()])
-        for peer, read in by_peers(self.python, self.location, folder).items():
+        for peer, read in by_peers(self.python, self.location, folder, only).items():
             found = pa.table({field.name: read[field.name].cast(field.type) for field in SCHEMA})
             assert counted(found.to_pylist()) == wanted, (peer, self.told)
 
@@ -129,7 +135,7 @@ class DeltaStory:
         numbers = self.random.sample(range(80 * self.size), self.random.randint(1, 15 * self.size))
         rows = [self._row(number) for number in numbers]
         self._perhaps_meanwhile()
-        self._sink("upsert", rows, mode="upsert", key=["id"])
+        self._sink("upsert", rows, mode="upsert", key=["id"], **self._writing())
 
     def interval(self) -> None:
         """All rows of some days, whoever wrote them."""
@@ -139,14 +145,14 @@ class DeltaStory:
         rows = [row | {"t": start} for row in self._new(self.random.randint(0, 5 * self.size))]
         source = {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}}
         given = {"mode": "overwrite-interval", "interval": "t", "source": source}
-        self._sink("interval", rows, start=start, end=end, **given)
+        self._sink("interval", rows, start=start, end=end, **given, **self._writing())
 
     def delete_keys(self) -> None:
         """Some keys that there are, some twice, and some that there are not."""
         gone = self._some_ids(6 * self.size)
         missing = [each for each in self.random.sample(range(400 * self.size), 3) if each not in self.rows]
         before = Table.open(self.location)
-        table = before.delete([*gone, *missing, *gone[:2]], key="id", force=True)
+        table = before.delete([*gone, *missing, *gone[:2]], key="id", force=True, **self._writing())
         if gone:
             assert table.deletion is not None
             assert (table.deletion.rows, table.deletion.missing_keys) == (len(gone), len(missing))
@@ -169,7 +175,7 @@ class DeltaStory:
         }
         text = self.random.choice(list(tests))
         self._perhaps_meanwhile()
-        table = Table.open(self.location).delete(filters=text, force=True)
+        table = Table.open(self.location).delete(filters=text, force=True, **self._writing())
         gone = [number for number, row in self.rows.items() if tests[text](row)]
         if gone:
             assert table.deletion is not None
@@ -203,7 +209,7 @@ class DeltaStory:
                 rows[number] = {name: value for name, value in record.items() if name != "op"}
         self._written += 1
         given = {"mode": "upsert", "key": ["id"], "order_by": "v", "operation": {"column": "op"}}
-        spec = self.spec(name=f"changes_{self._written}", **given)
+        spec = self.spec(name=f"changes_{self._written}", **given, **self._writing())
         told = self.lake.sink(spec, *_tables([found[::2], found[1::2]], RECORDS))
         assert (told.outdated, told.missing_deletes, told.rows_deleted) == (outdated, missing, deleted)
         self.operations += len(found)
@@ -238,6 +244,20 @@ class DeltaStory:
         done = table.vacuum(Retention(keep_versions=3, keep_days=0), now=later, dry_run=False, orphan_days=1)
         assert done.orphans == ()
         self._is_cut |= bool(done.expired)
+
+    # What others do
+
+    def vectors(self) -> None:
+        """Some rows go by vectors of another writer, which names those that are gone already too."""
+        ids = set(self._some_ids(6 * self.size))
+        gone = {}
+        for path, file in data_files(self.location).items():
+            stored = pq.ParquetFile(file).read(["id"])["id"].to_pylist()
+            before = vectors_of(self.location, path)
+            if at := {number for number, each in enumerate(stored) if each in ids} - before:
+                gone[path] = sorted(at | before)
+        delete_by_vectors(self.location, gone, self.random.choice(KINDS))
+        self._forget(sorted(ids))
 
     # What delta-rs does
 
@@ -282,13 +302,16 @@ class DeltaStory:
             self.patch.setattr(delta_commit, "create_version", real)
             if keys and self.random.random() < 0.5:
                 rows = [self._row(number) for number in self.random.sample(range(80 * self.size), 4)]
-                self._sink("meanwhile", rows, mode="upsert", key=["id"])
+                self._sink("meanwhile", rows, mode="upsert", key=["id"], **self._writing())
             else:
                 self._sink("meanwhile", self._new(3, since=300 * self.size))
             return real(*told)
 
         self.patch.setattr(delta_commit, "create_version", second)
         return True
+
+    def _writing(self) -> dict[str, Any]:
+        return {"write": self.random.choice(list(self.modes))}
 
     def _others(self, what: str, rows: list[Row], argument: str = "") -> None:
         assert self.python is not None

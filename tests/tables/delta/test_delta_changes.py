@@ -113,15 +113,11 @@ def test_what_a_delta_table_has_not_is_refused(delta: DeltaLake) -> None:
     spec = delta.spec()
     delta.sink(spec, rows([1, 2], 0))
     location = delta.location(spec)
-    with pytest.raises(SpecError, match=r"is a Delta table, and no deletion vectors are written"):
-        Table.open(location).delete([1], key="id", force=True, write="merge-on-read")
     with pytest.raises(SpecError, match="has no identifier fields; name the columns"):
         Table.open(location).delete([1], force=True)
     with pytest.raises(SpecError, match="1 of the 2 rows"):
         Table.open(location).delete([1], key="id")
     assert values(location) == [(1, 0), (2, 0)]
-    with pytest.raises(ValidationError, match="write: merge-on-read of a Delta table would be deletion"):
-        delta.spec(write="merge-on-read")
     assert delta.spec(write="copy-on-write").fingerprint_text() == spec.fingerprint_text()
     audit = {"branch": "audit", "audit": {"rows": {"min": 1}}}
     with pytest.raises(ValidationError, match="branch: a Delta table has no branches and no tags"):

@@ -25,9 +25,10 @@ from hipslake.steps.table_delete import run as delete_table_rows_run
 from hipslake.steps.table_delete.request import DeleteTableRowsRequest
 from hipslake.storage.access import StoreAccess, asked_as
 from hipslake.storage.folder import Storage
-from hipslake.tables.delta import delta_commit
+from hipslake.tables.delta import delta_commit, delta_vector_writer
 from hipslake.tables.delta.delta_log import DeltaLog, commit_path
 from hipslake.tables.delta.delta_table import delta_location
+from hipslake.tables.delta.delta_vectors import vector_path
 from hipslake.tables.delta.delta_writes import sweep_delta_writes, writes_below
 from hipslake.tables.opening import open_table
 
@@ -201,15 +202,18 @@ def killed_at(number: int, monkeypatch: pytest.MonkeyPatch, work: Callable[[], o
     return False
 
 
-@pytest.mark.parametrize("mode", ["append", "upsert", "compaction", "parts", "delete", "vacuum"])
+@pytest.mark.parametrize("mode", ["append", "upsert", "on_read", "compaction", "parts", "delete", "vacuum"])
 def test_a_run_that_is_killed_at_any_change_of_a_store_is_completed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """After each kill what dead runs have left is swept, and the run comes again: it is there once."""
     at = 0
+    monkeypatch.setattr(delta_vector_writer, "_INLINE_BYTES", 0)  # all vectors are in files
     while True:
         delta = DeltaLake(tmp_path / f"{at:03d}", ThisProcess(1))
-        key = {"mode": "upsert", "key": "id", "duplicates": "last by value"} if mode == "upsert" else {}
+        key = {"mode": "upsert", "key": "id", "duplicates": "last by value"}
+        key = key if mode in ("upsert", "on_read") else {}
+        key |= {"write": "merge-on-read"} if mode == "on_read" else {}
         spec = delta.spec(partition=["group"], properties={"delta.checkpointInterval": "2"}, **key)
         delta.sink(spec, rows([1, 2], 0), **interval(1))
         delta.sink(spec, rows([5], 0), **interval(3))
@@ -219,7 +223,7 @@ def test_a_run_that_is_killed_at_any_change_of_a_store_is_completed_by_the_next(
             for number in (4, 5):
                 delta.sink(spec, rows([number * 10], 0, "g1"), **interval(number))
             expected += [(40, 0), (50, 0)]
-        if mode in ("append", "upsert"):
+        if mode in ("append", "upsert", "on_read"):
             uri = delta.land(rows([2, 3], 1))
             order = delta.order(spec, uri=uri, **interval(2))
             expected = sorted([(1, 0), (2, 1), (3, 1), (5, 0)] + ([(2, 0)] if mode == "append" else []))
@@ -267,9 +271,11 @@ def test_a_run_that_is_killed_at_any_change_of_a_store_is_completed_by_the_next(
         assert found == expected, (at, mode)
         state = DeltaLog(str(location)).newest()
         assert state is not None
-        named = {*state.files, *(() if mode == "vacuum" else state.removed)}
+        named = [*state.files.values(), *(() if mode == "vacuum" else state.removed.values())]
         lying = {str(path.relative_to(location)) for path in (location / "data").rglob("*.parquet")}
-        assert lying == {unquote(path) for path in named}, (at, mode)
+        assert lying == {unquote(told["path"]) for told in named}, (at, mode)
+        vectors = {str(path.relative_to(location)) for path in (location / "_vectors").rglob("*.bin")}
+        assert vectors == {vector_path(told) for told in named} - {None}, (at, mode)
         left = [entry.path for entry in writes_below(str(location)).list() if entry.is_dir]
         assert [name for name in left if not name.startswith("_")] == [], (at, mode)
         assert list(writes_below(str(location)).list("_versions/intents")) == [], (at, mode)

@@ -58,7 +58,7 @@ def test_rows_that_a_vector_deletes_are_gone_for_everyone(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_changes_a_table_leaves_deleted_rows_deleted(delta: DeltaLake, kind: str) -> None:
-    spec = delta.spec(mode="upsert", key="id", partition=["group"])
+    spec = delta.spec(mode="upsert", key="id", partition=["group"], write="copy-on-write")
     delta.sink(spec, rows([*range(20)], 0, "g0"), rows([*range(20, 40)], 0, "g1"))
     location = delta.location(spec)
     deleted(location, {1, 2, 3, 21, 22}, kind)
@@ -67,7 +67,7 @@ def test_what_changes_a_table_leaves_deleted_rows_deleted(delta: DeltaLake, kind
     assert done.rows_updated == 1  # 2 was deleted
     expected |= {2: 1, 4: 1, 50: 1}
     assert found(location) == sorted(expected.items())
-    table = Table.open(location).delete([22, 23], key="id", force=True)
+    table = Table.open(location).delete([22, 23], key="id", force=True, write="copy-on-write")
     assert table.deletion is not None
     assert (table.deletion.rows, table.deletion.missing_keys) == (1, 1)
     del expected[23]

@@ -232,6 +232,8 @@ class JoinKeysTask:
     def _latest(self, new: pa.Table, codes: NDArray[np.int64]) -> tuple[NDArray[np.bool_], int, str]:
         """Which new rows stay, how many keys stand several times, and one of these."""
         count = len(codes)
+        if np.bincount(codes).max(initial=0) <= 1:
+            return np.ones(count, bool), 0, ""
         by: dict[str, object] = {"code": codes}
         keys = [("code", "ascending")]
         if self.last_by is not None:

@@ -32,6 +32,15 @@ def whole_path(location: str, path: str) -> str:
     return f"{location.rstrip('/')}/{plain}"
 
 
+def file_identity(told: Action) -> str:
+    """What tells a file from others, and from itself with other rows deleted, by its `add` or `remove`."""
+    vector = told.get("deletionVector")
+    if not vector:
+        return str(told["path"])
+    at = "" if vector.get("offset") is None else f"@{vector['offset']}"
+    return f"{told['path']}\n{vector.get('storageType')}{vector.get('pathOrInlineDv')}{at}"
+
+
 def parsed(data: bytes, where: str) -> list[Action]:
     """The actions of a commit.
 

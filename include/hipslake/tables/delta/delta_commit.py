@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from hipslake.errors import ConflictError, SpecError
 from hipslake.library_version import __version__
 from hipslake.storage.backoff import wait_for_others
-from hipslake.tables.delta.delta_actions import OURS, Action, lines
+from hipslake.tables.delta.delta_actions import OURS, Action, file_identity, lines
 from hipslake.tables.delta.delta_checkpoint import checkpoint_if_due
 from hipslake.tables.delta.delta_files import DeltaFile, WrittenDeltaFile
 from hipslake.tables.delta.delta_log import DeltaLog, LogState, commit_path
-from hipslake.tables.delta.delta_protocol import check_delta_writable
+from hipslake.tables.delta.delta_protocol import check_delta_writable, enabling_vectors, vectors_asked
+from hipslake.tables.delta.delta_vector_writer import MarkedFile
+from hipslake.tables.delta.delta_vectors import deleted_count
 from hipslake.tables.delta.delta_writes import commit_files, writes_below
 from hipslake.versions.intents import create_version
 
@@ -52,6 +54,8 @@ class DeltaChange:
         What else the commit says of itself.
     data_change : bool
         Whether the rows of the table are others afterwards.
+    marked : sequence of MarkedFile
+        Files that get deletion vectors; as `removed`, as the version had them.
     """
 
     write_id: str
@@ -62,6 +66,12 @@ class DeltaChange:
     transactions: Mapping[str, int] = field(default_factory=dict)
     told: Mapping[str, str] = field(default_factory=dict)
     data_change: bool = True
+    marked: Sequence[MarkedFile] = ()
+
+    @property
+    def changed(self) -> list[DeltaFile]:
+        """All files that have to stand as they were."""
+        return [*self.removed, *(each.file for each in self.marked)]
 
 
 class CommittedDelta(NamedTuple):
@@ -133,8 +143,10 @@ def _standing(table: DeltaLog, name: str) -> LogState:
 
 
 def _check_fits(state: LogState, name: str, change: DeltaChange) -> None:
-    check_delta_writable(state, name, removing=bool(change.removed) and change.data_change)
-    gone = [file for file in change.removed if not stands(state, file)]
+    check_delta_writable(state, name, removing=bool(change.changed) and change.data_change)
+    if change.marked and vectors_asked(state.configuration) is False:
+        raise ConflictError(f"table {name} was changed by another writer: it takes no deletion vectors now")
+    gone = [file for file in change.changed if not stands(state, file)]
     if gone:
         raise ConflictError(
             f"table {name} was changed by another writer: {len(gone)} files that were read are gone or have "
@@ -154,7 +166,7 @@ def _check_fits(state: LogState, name: str, change: DeltaChange) -> None:
 def stands(state: LogState, file: DeltaFile) -> bool:
     """Whether a version has a file, with the same rows of it."""
     now = state.files.get(file.entry["path"])
-    return now is not None and now.get("deletionVector") == file.entry.get("deletionVector")
+    return now is not None and file_identity(now) == file_identity(file.entry)
 
 
 def _actions(state: LogState, change: DeltaChange) -> list[Action]:
@@ -164,13 +176,15 @@ def _actions(state: LogState, change: DeltaChange) -> list[Action]:
         "numRemovedFiles": str(len(change.removed)),
         "numOutputRows": str(sum(file.rows for file in change.added)),
     }
+    if change.marked:
+        metrics |= _vector_metrics(change.marked)
     info = commit_info(
         change.operation,
         change.parameters,
         now,
         {"write": change.write_id, **change.told},
         isolationLevel="Serializable",
-        isBlindAppend=not change.removed and change.operation == "WRITE",
+        isBlindAppend=not change.changed and change.operation == "WRITE",
         readVersion=state.version,
         operationMetrics=metrics,
     )
@@ -178,9 +192,20 @@ def _actions(state: LogState, change: DeltaChange) -> list[Action]:
         {"txn": {"appId": application, "version": number, "lastUpdated": now}}
         for application, number in change.transactions.items()
     ]
-    removed = [_remove(file.entry, now, data_change=change.data_change) for file in change.removed]
+    enabled = enabling_vectors(state) if change.marked else []
+    removed = [_remove(file.entry, now, data_change=change.data_change) for file in change.changed]
+    marked = [each.add() for each in change.marked]
     added = [file.add(now, data_change=change.data_change) for file in change.added]
-    return [info, *reached, *removed, *added]
+    return [info, *enabled, *reached, *removed, *marked, *added]
+
+
+def _vector_metrics(marked: Sequence[MarkedFile]) -> dict[str, str]:
+    before = sum(deleted_count(each.file.entry) for each in marked)
+    return {
+        "numDeletedRows": str(sum(int(each.vector["cardinality"]) for each in marked) - before),
+        "numDeletionVectorsAdded": str(len(marked)),
+        "numDeletionVectorsUpdated": str(sum(bool(each.file.entry.get("deletionVector")) for each in marked)),
+    }
 
 
 def commit_info(

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, PlanError, VersionNotFoundError
 from hipslake.storage.folder import Storage
-from hipslake.tables.delta.delta_actions import OURS, Action, parsed, write_in
+from hipslake.tables.delta.delta_actions import OURS, Action, file_identity, parsed, write_in
 from hipslake.tables.delta.delta_types import schema_of
 from hipslake.tables.stored_files import opened_parquet
 
@@ -47,7 +46,8 @@ class LogState:
     files : dict of str to dict
         The `add` of each live file, by its path as the log has it.
     removed : dict of str to dict
-        The `remove` of files that are live no more, as far as the log still has them.
+        The `remove` of files that are live no more, or have other deletion vectors by now, as far as the log
+        still has them; by path and vector.
     transactions : dict of str to dict
         The `txn` of each application.
     domains : dict of str to dict
@@ -123,14 +123,14 @@ class _Replay:
                 if told is None:
                     continue
                 if kind == "add":
-                    self.removed.pop(told["path"], None)
+                    self.removed.pop(file_identity(told), None)
                     self.files[told["path"]] = told
                 elif kind == "remove":
                     # A file that gets a deletion vector is added under its path by the same commit.
                     standing = self.files.get(told["path"])
-                    if standing is None or _vector(standing) == _vector(told):
-                        self.files.pop(told["path"], None)
-                        self.removed[told["path"]] = told
+                    if standing is not None and file_identity(standing) == file_identity(told):
+                        del self.files[told["path"]]
+                    self.removed[file_identity(told)] = told
                 elif kind == "metaData":
                     self.metadata = told
                 elif kind == "protocol":
@@ -158,11 +158,6 @@ class _Replay:
             self.domains,
             self.infos,
         )
-
-
-def _vector(action: Action) -> Any:
-    told = action.get("deletionVector")
-    return None if not told else (told.get("storageType"), told.get("pathOrInlineDv"), told.get("offset"))
 
 
 class DeltaLog:
@@ -335,7 +330,10 @@ _OF_CHECKPOINT = (
 
 def _without_nulls(told: Action) -> Action:
     """An action as its JSON would have it: keys without a value are left out, but for partition values."""
-    return {key: value for key, value in told.items() if value is not None}
+    found = {key: value for key, value in told.items() if value is not None}
+    if vector := found.get("deletionVector"):
+        found["deletionVector"] = {key: value for key, value in vector.items() if value is not None}
+    return found
 
 
 @dataclass(frozen=True)

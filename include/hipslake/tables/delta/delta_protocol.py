@@ -5,22 +5,36 @@ By the published protocol, who meets a feature that it does not know must neithe
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from hipslake.errors import PlanError
+from hipslake.tables.delta.delta_actions import Action
 from hipslake.tables.delta.delta_log import LogState
 from hipslake.tables.delta.delta_types import column_metadata, has_naive_times
 
-NAIVE_TIMES = "timestampNtz"
+NAIVE_TIMES, VECTORS = "timestampNtz", "deletionVectors"
+"""Features of tables, which readers have to know: times without a zone, and deletion vectors."""
 
-_READ = frozenset({NAIVE_TIMES, "columnMapping", "deletionVectors", "vacuumProtocolCheck"})
+ENABLE_VECTORS = "delta.enableDeletionVectors"
+"""Delta's property of a table: whether rows are deleted by deletion vectors."""
+
+_READ = frozenset({NAIVE_TIMES, "columnMapping", VECTORS, "vacuumProtocolCheck"})
 _WRITTEN = frozenset(
     {
         *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"),
-        *("columnMapping", "identityColumns", "deletionVectors", "vacuumProtocolCheck", NAIVE_TIMES),
+        *("columnMapping", "identityColumns", VECTORS, "vacuumProtocolCheck", NAIVE_TIMES),
     }
 )
 """Features that a table may have; whether it also uses them is looked at."""
+
+_IMPLIED = (
+    *((2, "appendOnly"), (2, "invariants"), (3, "checkConstraints"), (4, "changeDataFeed")),
+    *((4, "generatedColumns"), (5, "columnMapping"), (6, "identityColumns")),
+)
+"""From which version on writers know features, in tables whose protocol does not name them."""
 
 _OF_COLUMNS = {
     "delta.invariants": "an invariant",
@@ -31,37 +45,56 @@ _OF_COLUMNS = {
 _MEND = "let the engine that made it drop the feature, or write it there"
 
 
-def new_protocol(naive_times: bool) -> dict[str, Any]:
-    """The protocol of a new table: the oldest one that its columns allow, so that most engines read it."""
-    if not naive_times:
-        return {"minReaderVersion": 1, "minWriterVersion": 2}
+def needed_features(schema: pa.Schema, properties: Mapping[str, str]) -> frozenset[str]:
+    """The features that a table of some columns and properties asks of its readers."""
+    naive = any(has_naive_times(field.type) for field in schema)
+    return frozenset(
+        name for name, needed in ((NAIVE_TIMES, naive), (VECTORS, vectors_asked(properties))) if needed
+    )
+
+
+def new_protocol(features: Collection[str]) -> dict[str, Any]:
+    """The protocol of a new table: the oldest one that has some features, so that most engines read it."""
+    oldest = {"minReaderVersion": 1, "minWriterVersion": 2}
+    return with_features(oldest, features) if features else oldest
+
+
+def with_features(protocol: dict[str, Any], added: Collection[str]) -> dict[str, Any]:
+    """The protocol of a table that gets features which readers have to know; it keeps those that it has."""
+    reader, writer = (int(protocol.get(name, 0)) for name in ("minReaderVersion", "minWriterVersion"))
+    readers, writers = {*(protocol.get("readerFeatures") or ())}, {*(protocol.get("writerFeatures") or ())}
+    if writer < 7:
+        writers |= {name for version, name in _IMPLIED if writer >= version}
+    if reader == 2:
+        readers |= {"columnMapping"}
     return {
         "minReaderVersion": 3,
         "minWriterVersion": 7,
-        "readerFeatures": [NAIVE_TIMES],
-        "writerFeatures": [NAIVE_TIMES, "appendOnly", "invariants"],
+        "readerFeatures": sorted({*readers, *added}),
+        "writerFeatures": sorted({*writers, *readers, *added}),
     }
 
 
-def with_naive_times(protocol: dict[str, Any]) -> dict[str, Any]:
-    """The protocol of a table that gets its first column of times without a zone."""
-    new, legacy = new_protocol(True), int(protocol.get("minWriterVersion", 0))
-    readers, writers = {*(protocol.get("readerFeatures") or ())}, {*(protocol.get("writerFeatures") or ())}
-    if legacy < 7:
-        implied = ((3, "checkConstraints"), (4, "changeDataFeed"), (4, "generatedColumns"))
-        writers |= {name for version, name in implied if legacy >= version}
-        writers |= {"columnMapping"} if legacy >= 5 else set()
-        writers |= {"identityColumns"} if legacy >= 6 else set()
-        readers |= {"columnMapping"} if int(protocol.get("minReaderVersion", 0)) >= 2 else set()
-    return new | {
-        "readerFeatures": sorted(readers | set(new["readerFeatures"])),
-        "writerFeatures": sorted(writers | (set(new["writerFeatures"]) if legacy < 7 else {NAIVE_TIMES})),
-    }
+def has_feature(protocol: dict[str, Any], name: str) -> bool:
+    """Whether a table has a feature that its protocol names."""
+    return name in (protocol.get("writerFeatures") or ())
 
 
-def knows_naive_times(protocol: dict[str, Any]) -> bool:
-    """Whether a table may have times without a zone."""
-    return NAIVE_TIMES in (protocol.get("writerFeatures") or ())
+def vectors_asked(properties: Mapping[str, str]) -> bool | None:
+    """Whether a table asks for deletion vectors, or forbids new ones; None: it does not say it."""
+    told = properties.get(ENABLE_VECTORS)
+    return None if told is None else told.strip().lower() == "true"
+
+
+def enabling_vectors(state: LogState) -> list[Action]:
+    """The actions by which a table gets deletion vectors; none if it has them."""
+    actions: list[Action] = []
+    if not has_feature(state.protocol, VECTORS):
+        actions.append({"protocol": with_features(state.protocol, {VECTORS})})
+    if not vectors_asked(state.configuration):
+        told = {**state.configuration, ENABLE_VECTORS: "true"}
+        actions.append({"metaData": {**state.metadata, "configuration": told}})
+    return actions
 
 
 def check_readable(state: LogState, name: str) -> None:
@@ -142,7 +175,7 @@ def check_delta_writable(state: LogState, name: str, *, removing: bool = False) 
             f"table {name}: delta.appendOnly is set, and rows are to be replaced; unset it, or sink what is "
             "new only"
         )
-    if any(has_naive_times(field.type) for field in state.schema) and not knows_naive_times(told):
+    if any(has_naive_times(field.type) for field in state.schema) and not has_feature(told, NAIVE_TIMES):
         raise PlanError(
             f"table {name} has times without a zone, and its protocol lacks {NAIVE_TIMES}; {_MEND}"
         )

@@ -17,10 +17,12 @@ from hipslake.tables.delta.delta_commit import commit_info, commit_metadata
 from hipslake.tables.delta.delta_files import check_partition_types
 from hipslake.tables.delta.delta_log import DeltaLog, LogState
 from hipslake.tables.delta.delta_protocol import (
+    NAIVE_TIMES,
     check_delta_writable,
-    knows_naive_times,
+    has_feature,
+    needed_features,
     new_protocol,
-    with_naive_times,
+    with_features,
 )
 from hipslake.tables.delta.delta_types import has_naive_times, kept_schema, schema_text
 from hipslake.tables.fitting import WIDER, check_fields, holds_type
@@ -131,7 +133,6 @@ def partition_fields_of(state: LogState) -> tuple[PartitionField, ...]:
 
 def _creation(spec: TableSpec, schema: pa.Schema, columns: tuple[str, ...], attempt: str) -> list[Action]:
     now = round(time.time() * 1000)
-    naive = any(has_naive_times(field.type) for field in schema)
     metadata: dict[str, Any] = {
         "id": str(uuid.uuid4()),
         "name": spec.table.rpartition(".")[2],
@@ -142,7 +143,8 @@ def _creation(spec: TableSpec, schema: pa.Schema, columns: tuple[str, ...], atte
         "configuration": dict(spec.properties),
     }
     info = commit_info("CREATE TABLE", {"mode": "ErrorIfExists"}, now, {"write": attempt})
-    return [info, {"protocol": new_protocol(naive)}, {"metaData": metadata}]
+    protocol = new_protocol(needed_features(schema, spec.properties))
+    return [info, {"protocol": protocol}, {"metaData": metadata}]
 
 
 def _addition(state: LogState, missing: list[pa.Field], attempt: str) -> list[Action]:
@@ -150,8 +152,9 @@ def _addition(state: LogState, missing: list[pa.Field], attempt: str) -> list[Ac
     text = schema_text(pa.schema([*state.schema, *missing]), state.metadata["schemaString"])
     names = ", ".join(field.name for field in missing)
     actions: list[Action] = [commit_info("ADD COLUMNS", {"columns": names}, now, {"write": attempt})]
-    if any(has_naive_times(field.type) for field in missing) and not knows_naive_times(state.protocol):
-        actions.append({"protocol": with_naive_times(state.protocol)})
+    naive = any(has_naive_times(field.type) for field in missing)
+    if naive and not has_feature(state.protocol, NAIVE_TIMES):
+        actions.append({"protocol": with_features(state.protocol, {NAIVE_TIMES})})
     return [*actions, {"metaData": {**state.metadata, "schemaString": text}}]
 
 

@@ -28,7 +28,12 @@ from hipslake.tables.delta.delta_lineage import Lineage
 from hipslake.tables.delta.delta_log import DeltaLog, LogState
 from hipslake.tables.delta.delta_marks import APPLICATION, DeltaMarks
 from hipslake.tables.delta.delta_origins import is_kept, writes_with_rows_of
-from hipslake.tables.delta.delta_protocol import check_no_vectors, check_readable
+from hipslake.tables.delta.delta_protocol import (
+    ENABLE_VECTORS,
+    check_no_vectors,
+    check_readable,
+    vectors_asked,
+)
 from hipslake.tables.delta.delta_shape import (
     check_delta_written,
     lacking_columns,
@@ -36,7 +41,8 @@ from hipslake.tables.delta.delta_shape import (
     shaped_delta,
 )
 from hipslake.tables.delta.delta_vacuum import time_of_version, times_of_versions, vacuum_delta
-from hipslake.tables.delta.delta_vectors import deleted_count
+from hipslake.tables.delta.delta_vector_writer import DeltaVectorWriter, marked_files
+from hipslake.tables.delta.delta_vectors import deleted_count, still_deletes
 from hipslake.tables.delta.delta_writer import DeltaWriter
 from hipslake.tables.delta.delta_writes import (
     beating_write,
@@ -227,11 +233,13 @@ class DeltaState:
 
     @property
     def why_no_deletes(self) -> str:
-        return "is a Delta table, and no deletion vectors are written"
+        if vectors_asked(self._state.configuration) is False:
+            return f"takes no deletion vectors, by its property {ENABLE_VECTORS}"
+        return ""
 
     def write_mode(self, operation: RowOperation) -> WriteMode | None:
-        """Delta has no such properties."""
-        return None
+        """Merge-on-read, if the table asks for deletion vectors."""
+        return WriteMode.MERGE_ON_READ if vectors_asked(self._state.configuration) else None
 
     def made_by(self, write_ids: Sequence[str]) -> CommittedChange | None:
         lineage = Lineage.of(self._log, self._state.version)
@@ -308,7 +316,7 @@ class DeltaWrite:
         return DeltaWriter.of(self._state, sort, self.write_id)
 
     def deleter(self) -> PositionWriter:
-        raise SpecError(f"table {self._name} is a Delta table, and no deletion vectors are written")
+        return DeltaVectorWriter.of(self._state, self.write_id)
 
     def commit(
         self,
@@ -322,7 +330,6 @@ class DeltaWrite:
         told: Mapping[str, str] | None = None,
         tag: str | None = None,
     ) -> CommittedSink:
-        assert not deletes, "deleter() gives none"
         assert tag is None, "check_tag() lets none pass"
         ours = dict(told or {})
         transactions: dict[str, int] = {}
@@ -337,25 +344,27 @@ class DeltaWrite:
             check(DeltaState(self._log, self._name, now))
 
         written = [WrittenDeltaFile.model_validate_json(file.details) for file in added]
+        marked, vector_files = marked_files(deletes)
         change = DeltaChange(
             self.write_id,
             "WRITE" if mark is not None else "DELETE",
-            {"mode": "Overwrite" if removed else "Append"} if mark is not None else {},
+            {"mode": "Overwrite" if removed or marked else "Append"} if mark is not None else {},
             written,
             [file for file in removed if isinstance(file, DeltaFile)],
             transactions,
             ours,
+            marked=marked,
         )
         committed = commit_delta(self._log, self._name, change, checked)
-        finish_write(self._log, self.write_id, [file.path for file in written])
+        finish_write(self._log, self.write_id, [*(file.path for file in written), *vector_files])
         swept = sweep_after_commit(self._log, stale_after)
         return CommittedSink(committed.version, committed.attempts, tuple(swept))
 
     def _check_no_row_came_back(self, now: LogState) -> None:
         """Look that others have not taken back what a deletion vector of a file deleted as it was read."""
         for path, entry in self._state.files.items():
-            told = entry.get("deletionVector")
-            if told and path in now.files and now.files[path].get("deletionVector") != told:
+            standing = now.files.get(path)
+            if standing is not None and not still_deletes(entry, standing, self._log.location):
                 raise ConflictError(
                     f"table {self._name} was changed by another writer: other rows of {path} are deleted now"
                 )

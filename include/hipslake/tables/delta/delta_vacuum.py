@@ -14,14 +14,20 @@ from itertools import pairwise
 from hipslake.errors import SpecError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.addresses import normal_address
+from hipslake.storage.entry import Entry
 from hipslake.storage.folder import Storage
 from hipslake.tables.delta.delta_actions import Action, whole_path
 from hipslake.tables.delta.delta_checkpoint import write_checkpoint
 from hipslake.tables.delta.delta_files import DATA
 from hipslake.tables.delta.delta_log import DeltaLog, LogState
 from hipslake.tables.delta.delta_protocol import check_delta_writable
-from hipslake.tables.delta.delta_vectors import vector_of
-from hipslake.tables.delta.delta_writes import living_delta_writes, sweep_delta_writes, writes_below
+from hipslake.tables.delta.delta_vectors import VECTORS, is_vector_file, vector_of
+from hipslake.tables.delta.delta_writes import (
+    files_named,
+    living_delta_writes,
+    sweep_delta_writes,
+    writes_below,
+)
 from hipslake.tables.old_files import OrphanFile, is_data_name, old_files
 from hipslake.tables.protocol import TableVacuumOutcome
 from hipslake.versions.heartbeat import StoreClock
@@ -77,8 +83,8 @@ def vacuum_delta(
     dry_run : bool
         Only say what would be done, as things stand.
     orphan_days : float, optional
-        Delete also Parquet files in the table's folder that no version has named, as far as the log goes
-        back, and that are older than that, whoever wrote them.
+        Delete also Parquet files and files of deletion vectors in the table's folder that no version has
+        named, as far as the log goes back, and that are older than that, whoever wrote them.
 
     Raises
     ------
@@ -123,31 +129,31 @@ def vacuum_delta(
 
 
 def _orphans(table: DeltaLog, days: float) -> list[OrphanFile]:
-    """Old Parquet files that the log does not name; none of a write that has not come to its end."""
-    listed = [entry for entry in table.storage.list(recursive=True) if is_data_name(entry)]
+    """Old data files and vectors that the log does not name; none of a write that has not come to its end."""
+    listed = [entry for entry in table.storage.list(recursive=True) if _may_be_orphan(entry)]
     # In this order: a file that was listed is of a write that still goes on, or has committed by now.
     writes = writes_below(table.location)
-    going_on = tuple(f"{DATA}/{entry.path}/" for entry in writes.list() if entry.is_dir)
+    ids = [entry.path for entry in writes.list() if entry.is_dir]
+    going_on = tuple(f"{part}/{each}/" for part in (DATA, VECTORS) for each in ids)
     named = {normal_address(whole_path(table.location, path)) for path in _named(table)}
     unnamed = [
         (table.storage, entry)
         for entry in listed
-        if entry.path.endswith(".parquet")
-        and not entry.path.startswith(going_on)
-        and normal_address(table.storage.uri(entry.path)) not in named
+        if not entry.path.startswith(going_on) and normal_address(table.storage.uri(entry.path)) not in named
     ]
     return old_files(unnamed, StoreClock(writes), days)
 
 
+def _may_be_orphan(entry: Entry) -> bool:
+    if is_vector_file(entry.path):
+        return not entry.is_dir and (is_data_name(entry) or entry.path.startswith(f"{VECTORS}/"))
+    return is_data_name(entry) and entry.path.endswith(".parquet")
+
+
 def _named(table: DeltaLog) -> set[str]:
-    """All data files that the log names, as it does: live, removed, or in an older version."""
+    """All files that the log names, as it does: live, removed, or in an older version."""
     oldest, newest = table.at(table.versions()[0]), table.newest()
-    found = {path for state in (oldest, newest) if state for path in (*state.files, *state.removed)}
-    for _, actions in table.commits():
-        found |= {
-            told["path"] for action in actions for told in (action.get("add"), action.get("remove")) if told
-        }
-    return found
+    return files_named(table, [state for state in (oldest, newest) if state])
 
 
 def _oldest_kept(table: DeltaLog, times: dict[int, datetime], retention: Retention, now: datetime) -> int:

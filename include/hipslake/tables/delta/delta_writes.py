@@ -1,6 +1,7 @@
 """Writes of a Delta table: the folders that a write works in, and what of them is swept when it died.
 
-A write's data files lie in `<location>/data/<write id>/`, its working files and its heartbeat in
+A write's data files lie in `<location>/data/<write id>/`, its deletion vectors in
+`<location>/_vectors/<write id>/`, its working files and its heartbeat in
 `<location>/_writes/<write id>/`. When it has committed, or given up, the latter goes. Writer and sweeper keep
 to the signs of `hipslake.versions.intents`, with the commits of the log in the place of a catalog's versions.
 """
@@ -8,14 +9,15 @@ to the signs of `hipslake.versions.intents`, with the commits of the log in the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from hipslake.storage.folder import Storage
-from hipslake.tables.delta.delta_actions import parsed, write_in
+from hipslake.tables.delta.delta_actions import Action, parsed, write_in
 from hipslake.tables.delta.delta_files import DATA
-from hipslake.tables.delta.delta_log import DeltaLog, commit_path
+from hipslake.tables.delta.delta_log import DeltaLog, LogState, commit_path
+from hipslake.tables.delta.delta_vectors import VECTORS, vector_path
 from hipslake.versions.heartbeat import Heartbeat, StoreClock, claim_write, stale_seconds
 from hipslake.versions.intents import INTENTS, CommitFiles, delete_settled, fence, may_commit
 from hipslake.versions.orphans import delete_temporary_files, is_dead
@@ -62,7 +64,8 @@ def finish_write(table: DeltaLog, write_id: str, kept: Collection[str]) -> None:
     table : DeltaLog
     write_id : str
     kept : collection of str
-        Paths in the log of the data files that were committed: all others are leftovers of failed tasks.
+        Paths in the log of the data files that were committed, and those of deletion vectors: all others are
+        leftovers of failed tasks.
     """
     writes = writes_below(table.location)
     if write_id in may_commit(writes, commit_files(table)):
@@ -122,29 +125,36 @@ def living_delta_writes(location: str) -> list[str]:
 def named_by(table: DeltaLog, writes: Collection[str]) -> dict[str, set[str]]:
     """By write, the paths in its folder that the log names: live, removed, or in an older version."""
     found: dict[str, set[str]] = {write: set() for write in writes}
-    state = table.newest()
-    paths = [] if state is None else [*state.files, *state.removed]
-    for _, actions in table.commits():
-        paths += [
-            told["path"] for action in actions for told in (action.get("add"), action.get("remove")) if told
-        ]
-    for path in paths:
+    for path in files_named(table, [] if (state := table.newest()) is None else [state]):
         parts = path.split("/")
-        if len(parts) > 2 and parts[0] == DATA and parts[1] in found:
+        if len(parts) > 2 and parts[0] in (DATA, VECTORS) and parts[1] in found:
             found[parts[1]].add(path)
     return found
 
 
+def files_named(table: DeltaLog, states: Iterable[LogState]) -> set[str]:
+    """The paths of data files and of files of deletion vectors, in some states and in all commits."""
+    told: list[Action] = [
+        each for state in states for each in (*state.files.values(), *state.removed.values())
+    ]
+    for _, actions in table.commits():
+        told += [each for action in actions for each in (action.get("add"), action.get("remove")) if each]
+    vectors = (vector_path(each) for each in told)
+    return {*(each["path"] for each in told), *(path for path in vectors if path is not None)}
+
+
 def _delete_data_but(table: DeltaLog, write_id: str, kept: Collection[str]) -> list[str]:
-    """Delete the data files of a write, but for some; return the paths of those that went."""
-    root = table.storage.sub(DATA)
-    names = {unquote(path).removeprefix(f"{DATA}/{write_id}/") for path in kept}
-    folder = root.sub(write_id)
+    """Delete the data files and vectors of a write, but for some; return the paths of those that went."""
+    names = {unquote(path) for path in kept}
     removed = []
-    for entry in [*folder.list(recursive=True), *folder.unfinished(recursive=True)]:
-        if not entry.is_dir and entry.path not in names:
-            folder.delete(entry.path)
-            removed.append(f"{DATA}/{write_id}/{entry.path}")
-    if not any(not entry.is_dir for entry in folder.list(recursive=True)):
-        root.delete_tree(write_id)
+    for part in (DATA, VECTORS):
+        root = table.storage.sub(part)
+        folder = root.sub(write_id)
+        for entry in [*folder.list(recursive=True), *folder.unfinished(recursive=True)]:
+            path = f"{part}/{write_id}/{entry.path}"
+            if not entry.is_dir and path not in names:
+                folder.delete(entry.path)
+                removed.append(path)
+        if not any(not entry.is_dir for entry in folder.list(recursive=True)):
+            root.delete_tree(write_id)
     return removed
