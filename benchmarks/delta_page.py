@@ -144,8 +144,9 @@ def _about(task: str, limits: dict[str, Any]) -> str:
     return (
         f"Keys of which half stand in the table, into {UPSERT_SHARE} times as many rows of 3 columns, not "
         "partitioned, in files of 10 million rows: each file has some of the keys. *Copy-on-write* writes "
-        "all files anew, as `merge` does; *merge-on-read* writes deletion vectors, and the new rows. "
-        "*Read*: what delta-rs takes to look at all rows afterwards, at three columns."
+        "all files anew, as `merge` does; *merge-on-read* writes deletion vectors, and the new rows. In "
+        "Spark or without it, as the DAG does by what there is to handle: files of which only keys are read "
+        "count a twentieth. *Read*: what delta-rs takes to look at all rows afterwards, at three columns."
     )
 
 

@@ -30,7 +30,11 @@ CLUSTER, MERGE = "cluster", "merge"
 SYSTEMS = {CLUSTER: (OURS, HILBERT, HERE, PEER), MERGE: (OURS, ON_READ, HERE, PEER)}
 MOST_HERE = HERE_ROWS
 
-_OPTIONS = {HILBERT: ["--curve=hilbert"], HERE: ["--engine=here"], ON_READ: ["--write=merge-on-read"]}
+_OPTIONS = {
+    HILBERT: ["--curve=hilbert"],
+    HERE: ["--engine=here"],
+    ON_READ: ["--write=merge-on-read", "--engine=sized"],
+}
 _FILE_ROWS = 10_000_000  # of a table that is merged into
 _EXPECTED = "expected.json"
 

@@ -11,6 +11,7 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.compact_table import request as compact_table_request
 from hipslake.steps.compact_table import run as compact_table_run
+from hipslake.steps.registry import STEPS
 from hipslake.steps.run import run_uri
 from hipslake.steps.sink import request as sink_request
 from hipslake.steps.sink import resolve_sink, sink_files
@@ -74,6 +75,9 @@ def merge(options: Any, watch: task.Stopwatch) -> list[str]:
     steps.here(resolve_sink.run, resolving, sink_request.ResolveSinkReport)
     steps.here(sink_files.run, sink_request.SinkFilesRequest(run_uri=uri), sink_request.SinkFilesReport)
     request, report = sink_request.SinkRequest(run_uri=uri), sink_request.SinkReport
+    if options.engine == "sized":  # as the operator does
+        step = STEPS["sink"]
+        options.engine = "here" if step.bytes_to_handle(request) < step.spark_above_bytes else "spark"
     worked(options, steps, "sink_iceberg", sink_run.run, request, report)
     tell(steps, watch)
     return []

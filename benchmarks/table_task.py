@@ -46,8 +46,7 @@ def perform(tasks: dict[str, Callable[[Any, Stopwatch], list[str]]], argv: list[
     parser.add_argument("--curve", choices=["zorder", "hilbert"], default="zorder")
     writes = ["copy-on-write", "merge-on-read"]
     parser.add_argument("--write", choices=writes, default=writes[0])
-    parser.add_argument("--engine", choices=["spark", "here"], default="spark")
-    parser.add_argument("--write", choices=["copy-on-write", "merge-on-read"], default="copy-on-write")
+    parser.add_argument("--engine", choices=["spark", "here", "sized"], default="spark")
     options: Any = parser.parse_args(argv)
     watch = Stopwatch()
     files = tasks[options.task](options, watch)

@@ -71,10 +71,10 @@ def _bytes_looked_through(order: SinkOrder, enough: int) -> int:
         if table is None:
             return 0
         whole = _size(table.files)
-        if whole < enough:  # in no case too much
-            return whole
         if _only_looks(order, table):
             return whole // _LOOKED_THROUGH
+        if whole < enough:  # in no case too much
+            return whole
         if order.spec.follows_changes and order.force:
             return whole
         if order.spec.mode is TableMode.UPSERT:
