@@ -62,7 +62,7 @@ def delta_descent(table: DeltaLog, state: LogState, sunk: SinkMark, *, full: boo
     Raises
     ------
     PlanError
-        Others have deleted rows of its files by deletion vectors.
+        Rows of its files were deleted by deletion vectors.
     """
     lineage = Lineage.of(table, state.version)
     line = sorted(lineage.line.intersection(table.versions()))
@@ -168,7 +168,7 @@ def _candidates(location: str, files: Collection[str], pure: Sequence[str], alon
 def _check_no_vectors(sunk: SinkMark, entries: Sequence[Action]) -> None:
     if any(each.get("deletionVector") for each in entries):
         raise PlanError(
-            f"{sunk.key} was sunk before, from other rows; others have deleted rows of its files by deletion "
+            f"{sunk.key} was sunk before, from other rows; rows of its files were deleted by deletion "
             "vectors, so it cannot be told which of its rows are deleted and which are changed. Use mode "
             "overwrite-interval or upsert"
         )
