@@ -32,8 +32,8 @@ from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import hats_view, verify
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
 
-from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
 from benchmarks.leaf_encoding import ROW_GROUP_ROWS
+from benchmarks.our_steps import SESSION_PHASES, RunSteps
 
 NAME = "a_x_b"
 SPEC = """\
@@ -52,7 +52,7 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
     spec_file = output / f"{NAME}.yaml"
     spec_file.write_text(SPEC.format(name=NAME, radius=radius, level=level, row_group_rows=ROW_GROUP_ROWS))
     run = run_uri(str(warehouse), f"catalog_crossmatch__{NAME}", f"benchmark-{secrets.token_hex(4)}")
-    steps = Ingest(run, output)
+    steps = RunSteps(run, output)
     resolving = ResolveCrossmatchRequest(
         run_uri=run,
         dag_id=f"catalog_crossmatch__{NAME}",

@@ -19,8 +19,8 @@ from hipslake.steps.sink import run as sink_run
 
 from benchmarks import table_task as task
 from benchmarks.delta_table import NAME, TABLE, lake_in, table_in
-from benchmarks.hipslake_ingest import Ingest
 from benchmarks.hipslake_tables import tell, worked
+from benchmarks.our_steps import RunSteps
 
 PLACE = f"format: delta\ntable: {TABLE}\ndelta: {{{{location: '{{lake}}'}}}}\n"
 MERGE = f"""\
@@ -49,7 +49,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     )
     warehouse = str(output / "warehouse")
     uri = run_uri(warehouse, dag, "benchmark")
-    steps = Ingest(uri, output)
+    steps = RunSteps(uri, output)
     request = compact_table_request.CompactTableRequest(
         run_uri=uri, warehouse=warehouse, spec=load_spec(spec_file, CompactionSpec)
     )
@@ -68,7 +68,7 @@ def merge(options: Any, watch: task.Stopwatch) -> list[str]:
     )
     warehouse = str(output / "warehouse")
     uri = run_uri(warehouse, dag, "benchmark")
-    steps = Ingest(uri, output)
+    steps = RunSteps(uri, output)
     resolving = sink_request.ResolveSinkRequest(
         run_uri=uri, dag_id=dag, run_id="benchmark", warehouse=warehouse, spec_file=str(spec_file)
     )

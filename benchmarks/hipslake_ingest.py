@@ -11,10 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +22,6 @@ import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark.settings import launch_settings
 from hipslake.steps.ingest import inputs, plan, publish, resolve
 from hipslake.steps.ingest.request import (
     HistogramReport,
@@ -43,17 +38,15 @@ from hipslake.steps.ingest.request import (
     WriteRequest,
 )
 from hipslake.steps.margin import request as margin_request
-from hipslake.steps.report import Report, Request, perform
-from hipslake.steps.run import RunFolder, parse, run_uri
+from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import hats_view, verify
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
-from hipslake_airflow.hooks.library import build_library_archive, job_path
 
 from benchmarks.leaf_encoding import ROW_GROUP_ROWS
+from benchmarks.our_steps import SESSION_PHASES, RunSteps
 from benchmarks.sizes import parse_count
 
 NAME = "milky_way"
-SESSION_PHASES = ("session",)  # a report may tell what its session took to start
 
 SPEC = """\
 name: {name}
@@ -65,55 +58,11 @@ parquet: {{compression: zstd, level: {level}, row_group_rows: {row_group_rows}, 
 """
 
 
-def submit_command(*application: str, py_files: Path | None = None) -> list[str]:
-    """The command line of `spark-submit` on the local cores, with the settings of the house."""
-    master = os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")
-    command = ["spark-submit", "--master", master]
-    for key, value in launch_settings(master).items():
-        command += ["--conf", f"{key}={value}"]
-    if py_files is not None:
-        command += ["--py-files", str(py_files)]
-    return [*command, *application]
-
-
-class Ingest:
-    """One run, step by step; keeps what every step took."""
-
-    def __init__(self, run: str, scratch: Path) -> None:
-        self.run = run
-        self.wall: dict[str, float] = {}  # step -> seconds, with everything that starting it costs
-        self.reports: dict[str, Report] = {}
-        self._library = build_library_archive(scratch)
-
-    def here(self, step: Callable[[Any], Report], request: Request, report_type: type[Report]) -> None:
-        """Perform a step in this process."""
-        started = time.perf_counter()
-        self.reports[request.step] = perform(step, request, report_type)
-        self.wall[request.step] = time.perf_counter() - started
-
-    def in_spark(self, job: str, request: Request, report_type: type[Report]) -> None:
-        """Submit a step's job and read its report."""
-        started = time.perf_counter()
-        folder = RunFolder(self.run)
-        request_uri = folder.write(RunFolder.request_path(request.step), request)
-        report_path = RunFolder.report_path(request.step)
-        arguments = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
-        command = submit_command(job_path(job), *arguments, py_files=self._library)
-        finished = subprocess.run(command, check=False)
-        if not folder.storage.exists(report_path):
-            raise SystemExit(f"{job} ended with {finished.returncode} and left no report")
-        report = parse(report_type, folder.storage.read(report_path), where=report_path)
-        if report.error is not None:
-            raise SystemExit(f"{job}: {report.error.kind}: {report.error.message}")
-        self.reports[request.step] = report
-        self.wall[request.step] = time.perf_counter() - started
-
-
-def up_to_write(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
+def up_to_write(spec_file: Path, warehouse: Path, scratch: Path) -> RunSteps:
     """Run the steps of a catalog's ingest that read its source."""
     dag = f"catalog_ingest__{spec_file.stem}"
     run = run_uri(str(warehouse), dag, "benchmark")
-    steps = Ingest(run, scratch)
+    steps = RunSteps(run, scratch)
     resolving = ResolveRequest(
         run_uri=run,
         dag_id=dag,
@@ -133,7 +82,7 @@ def up_to_write(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
     return steps
 
 
-def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
+def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> RunSteps:
     """Run every step of a catalog's ingest."""
     steps = up_to_write(spec_file, warehouse, scratch)
     run = steps.run

@@ -12,29 +12,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-# What steps of this process import when they come to it: see benchmarks/hipslake_ingest.py.
-import pyiceberg.catalog.sql  # noqa: F401
 from hipslake.engine.model import Engine
-from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.specs.spec_folder import load_spec
-from hipslake.steps.compact_table import request as compact_table_request
-from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
-from hipslake.steps.sink import request as sink_request
-from hipslake.steps.sink import resolve_sink, sink_files
-from hipslake.steps.sink import run as sink_run
-from hipslake.steps.sink.request import (
-    ResolveSinkReport,
-    ResolveSinkRequest,
-    SinkFilesReport,
-    SinkFilesRequest,
-)
 
 from benchmarks import table_task as task
-from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
-from benchmarks.pyiceberg_tables import NAME, TABLE, files_of, open_catalog
+from benchmarks.our_steps import SESSION_PHASES, RunSteps
+
+NAME, TABLE = "stars", "sky.stars"  # as of benchmarks/pyiceberg_tables.py
 
 SINK = f"""\
 name: {NAME}
@@ -61,22 +46,41 @@ UPSERT = f"mode: upsert\nkey: {task.KEY}\nwrite: {{write}}"
 
 def sink_partitioned(options: Any, watch: task.Stopwatch) -> list[str]:
     """Append the rows to a new table with a partition per sky pixel and year."""
-    return _sink(options, watch, PARTITIONED)
+    _sink(options, watch, PARTITIONED)
+    return task.parquet_files(options.output / "warehouse" / "tables")  # no others were there before
 
 
 def upsert(options: Any, watch: task.Stopwatch) -> list[str]:
     """Upsert a batch of rows into the table that stands in the output folder."""
-    return _sink(options, watch, UPSERT.format(write=options.write))
+    from benchmarks.pyiceberg_tables import files_of, open_catalog
+
+    _sink(options, watch, UPSERT.format(write=options.write))
+    output = options.output.resolve()
+    table = open_catalog(output / "state", output / "warehouse" / "tables").load_table(TABLE)
+    return files_of(table)
 
 
-def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
+def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
+    # What steps import is imported before the clock of a step runs: see benchmarks/hipslake_ingest.py. Each
+    # task imports what its own steps need, as in a DAG.
+    import pyiceberg.catalog.sql  # noqa: F401
+    from hipslake.steps.sink import request as sink_request
+    from hipslake.steps.sink import resolve_sink, sink_files
+    from hipslake.steps.sink import run as sink_run
+    from hipslake.steps.sink.request import (
+        ResolveSinkReport,
+        ResolveSinkRequest,
+        SinkFilesReport,
+        SinkFilesRequest,
+    )
+
     output = options.output.resolve()
     os.environ["HIPSLAKE_STATE"] = str(output / "state")
     warehouse, dag = output / "warehouse", f"iceberg_sink__{NAME}"
     spec_file = output / f"{NAME}.yaml"
     spec_file.write_text(SINK.format(source=options.source.resolve(), more=more))
     uri = run_uri(str(warehouse), dag, "benchmark")
-    steps = Ingest(uri, output)
+    steps = RunSteps(uri, output)
     resolving = ResolveSinkRequest(
         run_uri=uri, dag_id=dag, run_id="benchmark", warehouse=str(warehouse), spec_file=str(spec_file)
     )
@@ -91,12 +95,15 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
         sink_request.SinkReport,
     )
     tell(steps, watch)
-    table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
-    return files_of(table)
 
 
 def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     """Cluster the files of the source along a curve, into a new folder."""
+    from hipslake.specs.compaction_spec import CompactionSpec
+    from hipslake.specs.spec_folder import load_spec
+    from hipslake.steps.compact_table import request as compact_table_request
+    from hipslake.steps.compact_table import run as compact_table_run
+
     output, dag = options.output.resolve(), f"table_compact__{NAME}"
     size = sum(path.stat().st_size for path in options.source.iterdir())
     spec_file = output / f"{NAME}.yaml"
@@ -110,7 +117,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     )
     warehouse = str(output / "warehouse")
     uri = run_uri(warehouse, dag, "benchmark")
-    steps = Ingest(uri, output)
+    steps = RunSteps(uri, output)
     request = compact_table_request.CompactTableRequest(
         run_uri=uri, warehouse=warehouse, spec=load_spec(spec_file, CompactionSpec)
     )
@@ -122,7 +129,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
 
 def worked(
     options: Any,
-    steps: Ingest,
+    steps: RunSteps,
     job: str,
     run: Callable[[Any, Engine], Report],
     request: Request,
@@ -130,12 +137,14 @@ def worked(
 ) -> None:
     """Perform a step where the operator of the DAG would, by the size of its input: in Spark, or here."""
     if options.engine == "here":
+        from hipslake.engine.this_process import ThisProcess
+
         steps.here(lambda asked: run(asked, ThisProcess()), request, report)
     else:
         steps.in_spark(job, request, report)
 
 
-def tell(steps: Ingest, watch: task.Stopwatch) -> None:
+def tell(steps: RunSteps, watch: task.Stopwatch) -> None:
     """Take the phases from the reports of the steps, but for the start of the session."""
     watch.phases = {
         f"{step}: {phase}": seconds

@@ -106,10 +106,10 @@ def build(system: str, folder: Path, arcsec: float) -> None:
     from hipslake.steps.upkeep import hats_view
     from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 
-    from benchmarks.hipslake_ingest import Ingest
+    from benchmarks.our_steps import RunSteps
 
     uri = resolve_run(folder, "catalog_margin__stars")
-    steps = Ingest(uri, folder)
+    steps = RunSteps(uri, folder)
     steps.in_spark("build_margin", MarginRequest(run_uri=uri, arcsec=(arcsec,)), MarginReport)
     steps.here(hats_view.run, HatsViewRequest(run_uri=uri), HatsViewReport)
 

@@ -11,11 +11,13 @@ from benchmarks.table_oracle import KINDS
 from benchmarks.table_runs import (
     CLUSTER,
     DELTA,
+    DUCKDB,
     FEW_KEYS,
     HERE,
     HILBERT,
     MERGE_ON_READ,
     OURS,
+    POLARS,
     PYICEBERG,
     SINK,
     UPSERT,
@@ -24,6 +26,8 @@ from benchmarks.table_runs import (
 WHOLE_BAR, UP_BAR = 2.0, 3.0  # pyiceberg's upsert over ours
 JUDGED_UPSERT = 10_000_000  # rows; with fewer, starting Spark is most of it
 FEW_KEYS_BAR = 0.1  # bytes written by merge-on-read, of those by copy-on-write
+SINK_UP_BAR, CLUSTER_UP_BAR, HERE_BAR = 1.15, 1.0, 2.0  # our seconds over those of a peer
+JUDGED_UP = 80_000_000  # rows; of fewer, Spark's own tasks are much
 MEMORY_BAR = 4 * GIB
 BOX = next(iter(KINDS))
 _OURS = (OURS, HILBERT, HERE, MERGE_ON_READ)
@@ -42,6 +46,7 @@ def verdicts(runs: list[Run]) -> Iterator[Verdict]:
             yield Verdict(what, "; ".join(told) or "yes", "yes", not told)
     wrong = sorted({f"{run['system']}, {run['task']}" for run in runs if not run.get("right", True)})
     yield Verdict("every outcome holds the rows of its source", "; ".join(wrong) or "yes", "yes", not wrong)
+    yield from _speed(runs)
     yield from _sinks(runs)
     yield from _clusters(runs)
     yield from _upserts(runs)
@@ -54,6 +59,24 @@ def _is_well(run: Run) -> bool:
 
 def _sizes(runs: list[Run], task: str) -> list[int]:
     return sorted({run["rows"] for run in runs if run["task"] == task})
+
+
+def _speed(runs: list[Run]) -> Iterator[Verdict]:
+    """Our seconds over those of a peer, where both came to an end."""
+    large = (
+        (SINK, OURS, POLARS, "seconds", "session up", SINK_UP_BAR),
+        (CLUSTER, HILBERT, DUCKDB, "seconds", "session up", CLUSTER_UP_BAR),
+    )
+    whole = "whole process"
+    small = tuple((task, HERE, POLARS, "whole_seconds", whole, HERE_BAR) for task in (SINK, CLUSTER))
+    for task, system, peer, key, what, bar in (*large, *small):
+        for rows in _sizes(runs, task):
+            if system != HERE and rows < JUDGED_UP:
+                continue
+            ours, theirs = (of_cell(runs, task, each, rows, key) for each in (system, peer))
+            if ours and theirs:
+                told = f"{task} {format_count(rows)}: {system} over {peer}, {what}"
+                yield Verdict(told, ours / theirs, f"<= {bar}", ours / theirs <= bar)
 
 
 def _sinks(runs: list[Run]) -> Iterator[Verdict]:

@@ -34,7 +34,7 @@ SYSTEMS = {
 UPSERT_SHARE = 10  # a batch has so many times fewer rows than the table
 KEYS = 10_000  # of a batch of few keys
 
-HERE_ROWS = 2_000_000  # the most that the DAGs give to one process, about: 256 MiB
+HERE_ROWS = 20_000_000  # the most that one process is asked for: it holds all rows at once
 
 _OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here", MERGE_ON_READ: "--write=merge-on-read"}
 _IN_PEERS = (PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG)

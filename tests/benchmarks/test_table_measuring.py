@@ -22,6 +22,7 @@ from benchmarks.table_rows import upsert_rows, upserted, write_rows
 from benchmarks.table_runs import (
     CLUSTER,
     DELTA,
+    DUCKDB,
     FEW_KEYS,
     HERE,
     HILBERT,
@@ -245,6 +246,11 @@ RUNS = [
     done(SINK, PYARROW, 2_000_000, 3),
     done(SINK, OURS, 80_000_000, 200),
     ended(SINK, PYARROW, 80_000_000),
+    done(SINK, POLARS, 80_000_000, 180),
+    done(SINK, HERE, 5_000_000, 5),
+    done(SINK, POLARS, 5_000_000, 5),
+    done(CLUSTER, HILBERT, 80_000_000, 60, **dict.fromkeys(KINDS, 7.0)),
+    done(CLUSTER, DUCKDB, 80_000_000, 65, **dict.fromkeys(KINDS, 20.0)),
     done(CLUSTER, OURS, 2_000_000, 20, **dict.fromkeys(KINDS, 8.0)),
     done(CLUSTER, HILBERT, 2_000_000, 20, **dict.fromkeys(KINDS, 7.0)),
     done(CLUSTER, DELTA, 2_000_000, 20, **dict.fromkeys(KINDS, 9.0)),
@@ -269,6 +275,9 @@ def test_a_sound_benchmark_clears_all_bars_though_peers_fail() -> None:
         (done(CLUSTER, DELTA, 2_000_000, 20, **dict.fromkeys(KINDS, 1.0)), "files that a box touches"),
         (done(FEW_KEYS, MERGE_ON_READ, 80_000_000, 60, disk_bytes=10**9), "by merge-on-read over copy"),
         (done(UPSERT, OURS, 10_000_000, 40), "pyiceberg over us, session up"),
+        (done(SINK, OURS, 80_000_000, 230), "sink 80M: hipslake over polars, session up"),
+        (done(CLUSTER, HILBERT, 80_000_000, 90), "cluster 80M: hipslake_hilbert over duckdb, session up"),
+        (done(SINK, HERE, 5_000_000, 30), "sink 5M: hipslake_here over polars, whole process"),
     ],
 )
 def test_every_bar_can_be_missed(run: dict[str, Any], what: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import NoSpaceError, NotWritableError, StorageError
 from hipslake.storage import atomic
+from hipslake.storage.atomic import synced_behind
 from hipslake.storage.folder import Entry, Storage
 
 from tests.processes import in_processes, killed
@@ -311,3 +314,37 @@ def test_a_file_in_the_way_of_a_folder_is_told(local: Storage) -> None:
     local.write("a", b".")
     with pytest.raises(StorageError, match="a/b: could not be written"):
         local.write("a/b", b".")
+
+
+def test_files_are_synced_behind_the_block_that_writes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, str]] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append((threading.current_thread().name, str(Path(f"/proc/self/fd/{descriptor}").readlink())))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    (tmp_path / "new").mkdir()
+    with synced_behind():
+        for name in "ab":
+            Storage(str(tmp_path)).write(f"new/{name}", name.encode())
+    files = [str(tmp_path / "new" / name) for name in "ab"]
+    assert [path for thread, path in synced if thread.startswith("sync")] == files
+    assert [path for thread, path in synced if not thread.startswith("sync")] == [str(tmp_path / "new")]
+    assert [Path(path).read_text() for path in files] == ["a", "b"]
+    Storage(str(tmp_path)).write("new/c", b"c")
+    assert not synced[-1][0].startswith("sync")  # as ever, after the block
+
+
+def test_a_file_that_cannot_be_synced_behind_fails_the_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, "no disk")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(StorageError, match="no disk"), synced_behind():
+        Storage(str(tmp_path)).write("a", b"a")

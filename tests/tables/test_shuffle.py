@@ -117,7 +117,7 @@ def test_every_row_has_a_file_and_every_file_its_even_share(
     first = counts.first_ranks()
     value = np.repeat(counts.value, counts.rows)
     rank = np.concatenate([np.arange(a, a + n) for a, n in zip(first, counts.rows, strict=True)])
-    file = plan.file_of(value, rank)
+    file = plan.first_file[value] + rank * plan.files[value] // counts.totals[value]
     assert sorted(zip(value.tolist(), rank.tolist(), strict=True)) == [
         (v, r) for v, total in enumerate(counts.totals.tolist()) for r in range(total)
     ]

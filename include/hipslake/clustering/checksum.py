@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import repeat
 
 import numpy as np
@@ -47,7 +48,67 @@ def row_checksum(
     True
     """
     chunks = (rows.slice(at, _ROWS) for at in range(0, rows.num_rows, _ROWS))
-    return sum(int(row_hashes(chunk, leaves).sum(dtype=np.uint64)) for chunk in chunks) % 2**64
+    return sum(int(_quick_hashes(chunk, leaves).sum(dtype=np.uint64)) for chunk in chunks) % 2**64
+
+
+def _quick_hashes(
+    rows: pa.Table | pa.RecordBatch, leaves: Mapping[str, tuple[Leaf, ...]] | None
+) -> NDArray[np.uint64]:
+    """A hash per row, uint64[n], in less than half the time of `row_hashes` where columns are numbers.
+
+    It is good enough to tell whether rows are the same, not to look some up: of numbers, each column adds its
+    bits times an odd number of its own, after the upper half was laid upon the lower one, so that a sign that
+    is lost in two columns is seen. The sum is mixed.
+    """
+    total = np.zeros(rows.num_rows, np.uint64)
+    part = np.empty(rows.num_rows, np.uint64)
+    for at, name in enumerate(rows.schema.names):
+        column = rows.column(at)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        meant = iter(leaves[name]) if leaves and name in leaves else repeat(_as_it_is)
+        if not (pa.types.is_nested(column.type) or isinstance(column, pa.ExtensionArray)):
+            column, meant = next(meant)(column), repeat(_as_it_is)
+        if not _is_of_words(column.type):
+            hashes = _hashes(column, name, meant)
+            hashes += _salt(at)
+            total += mix_in_place(hashes)
+            continue
+        missing = ~np.asarray(column.is_valid()) if column.null_count else None
+        for place, words in enumerate(_words_of(column)):
+            np.right_shift(words, np.uint64(32), out=part)
+            part ^= words
+            part *= _factor(at, place)
+            if missing is not None:
+                part[missing] = _NULL
+            total += part
+    return mix_in_place(total)
+
+
+def _is_of_words(kind: pa.DataType) -> bool:
+    """Whether values are numbers, times or decimals of 32 bits or more."""
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
+    return (number and kind.bit_width in (32, 64)) or pa.types.is_decimal(kind)
+
+
+def _words_of(values: pa.Array) -> list[NDArray[np.uint64]]:
+    """The bits of values of fixed width without nulls, as one or more arrays of 64 bits."""
+    width = values.type.bit_width // 8
+    count, buffer = len(values), values.buffers()[1]
+    if buffer is None or not count:
+        return [np.zeros(count, np.uint64)]
+    if width <= 8:
+        found = np.frombuffer(buffer, f"u{width}", count, values.offset * width)
+        return [found.astype(np.uint64, copy=False)]
+    words = np.frombuffer(buffer, np.uint64, count * (width // 8), values.offset * width)
+    return list(words.reshape(count, -1).T)
+
+
+@lru_cache(maxsize=1024)
+def _factor(column: int, word: int) -> np.uint64:
+    """An odd number for a word of the values of a column."""
+    mixed = mix_in_place(np.array([_salt(column << 3 | word)]))
+    return np.uint64(mixed[0] | np.uint64(1))
 
 
 def row_hashes(

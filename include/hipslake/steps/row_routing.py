@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.engine.model import Routed
+from hipslake.sphere.curve import curve_order
 
 
 def runs_of(numbers: NDArray[np.integer]) -> list[tuple[int, int]]:
@@ -22,6 +23,22 @@ def runs_of(numbers: NDArray[np.integer]) -> list[tuple[int, int]]:
     """
     cuts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
     return list(pairwise([*cuts, len(numbers)]))
+
+
+def stable_order(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The order of numbers in [0, count) that keeps equal ones as they are; int64[n].
+
+    Of few distinct ones numpy counts the digits, which takes a fraction of the time of a sort.
+
+    Examples
+    --------
+    >>> stable_order(np.array([2, 0, 2, 1]), 3)
+    array([1, 3, 0, 2])
+    """
+    for kind in (np.uint8, np.uint16):
+        if count <= 1 << np.iinfo(kind).bits:
+            return np.argsort(numbers.astype(kind), kind="stable")
+    return curve_order(numbers)
 
 
 def to_targets(rows: pa.RecordBatch, target: NDArray[np.integer]) -> Iterator[Routed]:

@@ -13,11 +13,14 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
 from hipslake.errors import StorageError
+from hipslake.storage.failures import storage_errors
 
 CLAIM_GRACE = 60.0
 """Seconds after which a claim that names no file counts as left behind by a killed process."""
@@ -37,12 +40,72 @@ def is_unfinished(name: str) -> bool:
 @contextmanager
 def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the block ends; an exception leaves it alone."""
+    behind = _behind.get() if durable else None
     with _temporary(path, durable=durable) as temporary:
-        with _synced(temporary, durable=durable) as file:
+        with _synced(temporary, durable=durable and behind is None) as file:
             yield file
         temporary.replace(path)
-    if durable:
+    if behind is not None:
+        behind.add(path)
+    elif durable:
         sync_folder(path.parent)
+
+
+@contextmanager
+def synced_behind() -> Iterator[None]:
+    """Sync what `replacing` writes in the block by another thread, while the block goes on.
+
+    All files survive a power cut once the block has ended, and not before: each has its name before it is
+    synced. So it is for files that nothing names until then. Only what the thread that enters the block
+    writes counts.
+
+    Raises
+    ------
+    StorageError, NoSpaceError
+        At the end of the block: a file could not be synced.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
+        behind = _Syncs(pool)
+        token = _behind.set(behind)
+        try:
+            yield
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+        finally:
+            _behind.reset(token)
+        behind.end()
+
+
+class _Syncs:
+    """Files that are synced by another thread, and their folders, each once at the end."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._begun: list[tuple[Path, Future[None]]] = []
+        self._folders: dict[Path, None] = {}
+
+    def add(self, path: Path) -> None:
+        self._begun.append((path, self._pool.submit(_sync_file, path)))
+        self._folders[path.parent] = None
+
+    def end(self) -> None:
+        for path, synced in self._begun:
+            with storage_errors(str(path), "write"):
+                synced.result()
+        for folder in self._folders:
+            sync_folder(folder)
+
+
+_behind: ContextVar[_Syncs | None] = ContextVar("syncs behind", default=None)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -36,6 +36,11 @@ class FileAccess(Protocol):
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         """The rows of a file, or of a share of it, that are not deleted, always in the same order."""
 
+    def read_summed(
+        self, path: str, columns: Sequence[str], share: Share = WHOLE
+    ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+        """As `read`, and with each batch a part of what `checksum` gives: all of them are the whole."""
+
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         """How many rows of a file, or of a share of it, are deleted."""
 

@@ -1,14 +1,14 @@
-"""Opens tables by their specs. No other module depends on the table formats."""
+"""Opens tables by their specs. No other module depends on the table formats.
+
+What a format needs is imported when one of its tables is opened: pyiceberg takes half a second, and a folder
+needs none of it.
+"""
 
 from __future__ import annotations
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.table_place import DeltaSpec, TablePlace
 from hipslake.tables.compaction_protocol import CompactedTable
-from hipslake.tables.delta.delta_log import DeltaLog
-from hipslake.tables.delta.delta_table import DeltaTable
-from hipslake.tables.iceberg.iceberg_table import IcebergTable
-from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
 from hipslake.tables.protocol import NamedTable
 from hipslake.tables.sink_order import SinkOrder
 
@@ -34,8 +34,12 @@ def open_table(spec: TablePlace, warehouse: str, name: str, branch: str | None =
         Its address makes no sense.
     """
     if isinstance(spec, DeltaSpec):
+        from hipslake.tables.delta.delta_table import DeltaTable
+
         assert branch is None, "specs of Delta tables have none"
         return DeltaTable(spec, warehouse, name)
+    from hipslake.tables.iceberg.iceberg_table import IcebergTable
+
     return IcebergTable(spec, warehouse, name, branch)
 
 
@@ -46,15 +50,21 @@ def table_of(order: SinkOrder) -> NamedTable:
 
 def is_delta_folder(uri: str) -> bool:
     """Whether a folder is a table of Delta Lake."""
+    from hipslake.tables.delta.delta_log import DeltaLog
+
     return DeltaLog(uri).newest() is not None
 
 
 def open_delta(uri: str) -> NamedTable:
     """Open the Delta table in a folder."""
+    from hipslake.tables.delta.delta_table import DeltaTable
+
     root, _, name = uri.rstrip("/").rpartition("/")
     return DeltaTable(DeltaSpec(location=root or "/"), "", name)
 
 
 def open_folder(uri: str, output: str, run: str, by: ClusterMark | None = None) -> CompactedTable:
     """Open a folder of Parquet files, to be compacted into another; as `ParquetFolder`."""
+    from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
+
     return ParquetFolder(uri, output, run, by)

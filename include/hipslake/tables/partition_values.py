@@ -30,8 +30,35 @@ def counted(values: pa.Table, rows: int) -> pa.Table:
     """How many rows each distinct value has: the columns of `values`, and `rows`."""
     if not values.num_columns:
         return pa.table({ROWS: pa.array([rows] if rows else [], pa.int64())})
+    if (dense := _counted_densely(values)) is not None:
+        return dense
     found = values.group_by(values.column_names).aggregate([([], "count_all")])
     return found.rename_columns([*values.column_names, ROWS])
+
+
+def _counted_densely(values: pa.Table) -> pa.Table | None:
+    """As `counted`, by adding up in a table with a cell for each value; None if that would be large."""
+    codes, size = np.zeros(values.num_rows, np.int64), 1
+    lowest: list[int] = []
+    spans: list[int] = []
+    for column in values.columns:
+        found = _near_together(_one(column))
+        if found is None or size * found[1] > min(_TABLE_SIZE, values.num_rows):
+            return None
+        low, span, numbers = found
+        codes *= span
+        codes += numbers
+        codes -= low
+        size *= span
+        lowest.append(low)
+        spans.append(span)
+    rows = np.bincount(codes, minlength=size)
+    there = np.flatnonzero(rows)
+    columns = []
+    for each, low, name in zip(np.unravel_index(there, spans), lowest, values.column_names, strict=True):
+        kind = values.schema.field(name).type
+        columns.append(pa.array((each + low).astype(f"i{kind.bit_width // 8}")).view(kind))
+    return pa.table([*columns, pa.array(rows[there])], names=[*values.column_names, ROWS])
 
 
 def added_up(counts: pa.Table) -> pa.Table:
@@ -76,8 +103,9 @@ class PartitionValues:
         codes = np.zeros(rows, np.int64)
         levels, order = self._levels
         for name, level in zip(values.column_names, levels, strict=True):
-            code = pc.index_in(_one(values[name]), level.words).to_numpy(zero_copy_only=False)
-            codes = level.codes_of(codes * len(level.words) + code)
+            codes *= len(level.words)
+            codes += level.places_of(_one(values[name]))
+            codes = level.codes_of(codes)
         number: NDArray[np.int64] = order[codes]
         return number
 
@@ -110,6 +138,26 @@ class _Level:
     words: pa.Array
     joint: NDArray[np.int64]
 
+    def places_of(self, values: pa.Array) -> NDArray[np.int64]:
+        """The place of each value among the words, which must have all of them."""
+        if self._near is not None and (found := _near_together(values)) is not None:
+            low, table = self._near
+            first, span, numbers = found
+            if low <= first and first + span <= low + len(table):
+                return table.take(numbers - low)
+        return np.asarray(pc.index_in(values, self.words))
+
+    @cached_property
+    def _near(self) -> tuple[int, NDArray[np.int64]] | None:
+        """The least word, and from there on the place of each number; None if they are no near numbers."""
+        found = _near_together(self.words)
+        if found is None:
+            return None
+        low, span, numbers = found
+        table = np.zeros(span, np.int64)
+        table[numbers - low] = np.arange(len(numbers))
+        return low, table
+
     def codes_of(self, joint: NDArray[np.int64]) -> NDArray[np.int64]:
         """The place of each in `joint`, which must have all of them."""
         return np.searchsorted(self.joint, joint) if self._table is None else self._table.take(joint)
@@ -119,6 +167,24 @@ class _Level:
         """A lookup table from joint codes to places, if the codes are small enough for one."""
         count = int(self.joint[-1]) + 1 if len(self.joint) else 0
         return np.searchsorted(self.joint, np.arange(count)) if count <= _TABLE_SIZE else None
+
+
+def _near_together(values: pa.Array) -> tuple[int, int, NDArray[np.integer]] | None:
+    """The least value, how far the greatest lies above it plus 1, and the values as numbers.
+
+    None if they are no whole numbers, dates or times, if there are nulls, or no values at all, or if the
+    greatest lies far above.
+    """
+    kind = values.type
+    if values.null_count or not len(values):
+        return None
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        values = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif not pa.types.is_signed_integer(kind):
+        return None
+    numbers = values.to_numpy()
+    low, high = int(numbers.min()), int(numbers.max())
+    return None if high - low >= _TABLE_SIZE else (low, high - low + 1, numbers)
 
 
 def _one(column: Any) -> pa.Array:

@@ -87,8 +87,9 @@ class ValueCounts:
 class ShufflePlan:
     """Where rows go, and how many files come of it.
 
-    A value's rows, in source order, are cut into `files` runs of equal length; each run is one file, and each
-    file has a task. Without a shuffle, each source task writes what it reads, and cuts it likewise.
+    A value's rows, in source order, are cut into `files` runs of equal length (the row of rank r goes to run
+    r * files // total); each run is one file, and each file has a task. Without a
+    shuffle, each source task writes what it reads, and cuts it likewise.
 
     Attributes
     ----------
@@ -139,12 +140,6 @@ class ShufflePlan:
             return (rows * self.row_bytes).astype(np.int64)
         sizes = _file_sizes(self.counts.totals, self.files, self.row_bytes)
         return np.bincount(self.task, weights=sizes, minlength=self.tasks).astype(np.int64)
-
-    def file_of(self, value: Int64s, rank: Int64s) -> Int64s:
-        """The number of the file that rows go to, by value and rank within it; int64[n]."""
-        totals = self.counts.totals
-        found: Int64s = self.first_file[value] + rank * self.files[value] // totals[value]
-        return found
 
     def files_apart(self, rows: int) -> int:
         """How many files a source task makes of its rows of one value, without a shuffle."""

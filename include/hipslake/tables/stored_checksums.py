@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from hipslake.storage.calendars import check_calendar
 from hipslake.tables.stored_files import (
     StoredFile,
     batch_rows,
@@ -15,7 +18,7 @@ from hipslake.tables.stored_files import (
     opened_parquet,
     read_data_file,
 )
-from hipslake.tables.stored_values import RowSum, StoredRows, sum_of
+from hipslake.tables.stored_values import RowSum, StoredRows, is_as_stored, sum_of
 
 
 def checksum_of_file(
@@ -51,6 +54,61 @@ def checksum_of_file(
     for batch in read_data_file(file, schema, columns, chosen):
         total = total.plus(sum_of(batch))
     return total
+
+
+def read_with_sums(
+    file: StoredFile, schema: pa.Schema, columns: Sequence[str], chosen: Callable[[int], range]
+) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+    """The rows of a data file as `read_data_file` gives them, and with each batch a part of their checksum.
+
+    All parts together are what `checksum_of_file` gives. Where values are stored as the table has them, rows
+    are those that the checksum is made of, and the file is read once.
+    """
+    wanted = [schema.field(name) for name in columns]
+    if not file.deletes:
+        with opened_parquet(file.path) as (opened, parquet):
+            found = names_in_file(parquet.schema_arrow, schema, wanted)
+            names = [name for name in found if name is not None]
+            if len(names) == len(found) and is_stored_so(parquet, names, [each.type for each in wanted]):
+                check_once(parquet.schema_arrow, names, file.path)
+                groups = chosen(parquet.num_row_groups)
+                check_calendar(opened, parquet.metadata, names, groups, file.path)
+                yield from stored_rows(opened, parquet, names, groups, pa.schema(wanted))
+                return
+    total = checksum_of_file(file, schema, columns, chosen)
+    yield from with_sum(read_data_file(file, schema, columns, chosen), total, pa.schema(wanted))
+
+
+def with_sum(
+    rows: Iterator[pa.RecordBatch], total: RowSum, schema: pa.Schema
+) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+    """Batches, of which the first brings the checksum of all."""
+    yield pa.RecordBatch.from_pylist([], schema), total
+    for batch in rows:
+        yield batch, RowSum(0, 0)
+
+
+def is_stored_so(parquet: pq.ParquetFile, names: Sequence[str], kinds: Sequence[pa.DataType]) -> bool:
+    """Whether a file has all of some columns, and the values of each as these types have them."""
+    metadata, stored = parquet.metadata, parquet.schema_arrow
+    if any(pa.types.is_nested(field.type) for field in stored):
+        return False  # there, columns of the file are not those of its schema
+    places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+    return all(
+        name in places
+        and stored.field(name).type == kind
+        and is_as_stored(metadata.schema.column(places[name]), kind)
+        for name, kind in zip(names, kinds, strict=True)
+    )
+
+
+def stored_rows(
+    opened: Any, parquet: pq.ParquetFile, names: Sequence[str], groups: range, schema: pa.Schema
+) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+    """Columns of which `is_stored_so`, with the types of a schema, and the checksum of each batch."""
+    for batch, some in StoredRows(opened).batches(names, groups, batch_rows(parquet.metadata)):
+        arrays = [column.view(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema), some
 
 
 def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:

@@ -7,12 +7,13 @@ nanoseconds of it in whatever unit it is stored, a decimal its unscaled number i
 value.
 
 What is shared with the reader is what comes before: decompression, encodings, nulls, and where lists begin.
+Where a reader has nothing to convert (`is_as_stored`), the values of a checksum may be the rows as well.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,10 +65,47 @@ class StoredRows:
     def summed(self, names: Sequence[str], groups: Sequence[int], size: int) -> RowSum:
         """The checksum of some row groups; the order of columns counts, and their names do not."""
         total = RowSum(0, 0)
-        for batch in self._stored.iter_batches(size, list(groups), list(names), use_threads=False):
-            checksum = row_checksum(batch.select(list(names)), self._leaves)
-            total = total.plus(RowSum(batch.num_rows, checksum))
+        for _, some in self.batches(names, groups, size):
+            total = total.plus(some)
         return total
+
+    def batches(
+        self, names: Sequence[str], groups: Sequence[int], size: int
+    ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+        """The values of some columns as they are stored, in batches of a size, and the checksum of each."""
+        for batch in self._stored.iter_batches(size, list(groups), list(names), use_threads=False):
+            some = batch.select(list(names))
+            yield some, RowSum(batch.num_rows, row_checksum(some, self._leaves))
+
+
+def is_as_stored(column: pq.ColumnSchema, kind: pa.DataType) -> bool:
+    """Whether values of an Arrow type have the very bits that a column of a Parquet file stores of them.
+
+    So where it does, `StoredRows.batches` gives them without a conversion. Only whole and real numbers of 32
+    and 64 bits, dates, timestamps, texts and bytes are known to be stored so.
+    """
+    told = json.loads(column.logical_type.to_json())
+    meaning, physical = told.get("Type"), column.physical_type
+    if meaning == "None":
+        return kind == _PHYSICAL.get(physical)
+    if meaning == "Int":
+        signed = "int" if told["isSigned"] else "uint"
+        return physical == f"INT{told['bitWidth']}" and str(kind) == f"{signed}{told['bitWidth']}"
+    if meaning == "Timestamp" and physical == "INT64":
+        return pa.types.is_timestamp(kind) and _PER_SECOND_OF[kind.unit] == _PER_SECOND[told["timeUnit"]]
+    if meaning == "Date":
+        return kind == pa.date32()
+    return meaning == "String" and kind == pa.string()
+
+
+_PHYSICAL = {
+    "INT32": pa.int32(),
+    "INT64": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "BYTE_ARRAY": pa.binary(),
+}
+_PER_SECOND_OF = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def sum_of(rows: pa.RecordBatch) -> RowSum:
@@ -121,7 +159,8 @@ class _Timestamp:
 
     def __call__(self, values: pa.Array) -> pa.Array:
         numbers = np.frombuffer(values.buffers()[1], np.int64, len(values), values.offset * 8)
-        return _words(values, numbers // self._per_day, numbers % self._per_day * self._nanos)
+        days = numbers // self._per_day
+        return _words(values, days, (numbers - days * self._per_day) * self._nanos)
 
 
 def _of_decimal(values: pa.Array) -> pa.Array:

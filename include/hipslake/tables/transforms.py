@@ -21,6 +21,7 @@ from hipslake.tables.wide import big_endian, minus, remainder, to_decimals, unsc
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NUMPY_UNITS = {TransformName.YEAR: "Y", TransformName.MONTH: "M"}
+_TABLE_DAYS = 1 << 17  # some centuries
 _WHAT = {
     TransformName.BUCKET: "whole numbers, decimals, dates, times, timestamps, strings, bytes and UUIDs",
     TransformName.TRUNCATE: "whole numbers, decimals, strings and bytes",
@@ -170,10 +171,25 @@ def _period(name: TransformName) -> Callable[[pa.Array, int], pa.Array]:
     def count(column: pa.Array, _: int) -> pa.Array:
         days = _days(column)
         if name in _NUMPY_UNITS:
-            days = days.astype("datetime64[D]").astype(f"datetime64[{_NUMPY_UNITS[name]}]").astype(np.int64)
+            days = _in_calendar(days, _NUMPY_UNITS[name])
         return pa.array(days.astype(np.int32), mask=_nulls(column))
 
     return count
+
+
+def _in_calendar(days: NDArray[np.int64], unit: str) -> NDArray[np.int64]:
+    """Days since 1970 as years (Y) or months (M) since then."""
+    low, high = (int(days.min()), int(days.max())) if len(days) else (0, 0)
+    if high - low >= min(len(days), _TABLE_DAYS):
+        return days.astype("datetime64[D]").astype(f"datetime64[{unit}]").astype(np.int64)
+    # The calendar is asked once for each day, and not for each row.
+    found: NDArray[np.int64] = _in_calendar_of(low, high, unit).take(days - low)
+    return found
+
+
+def _in_calendar_of(low: int, high: int, unit: str) -> NDArray[np.int64]:
+    between = np.arange(low, high + 1).astype("datetime64[D]")
+    return between.astype(f"datetime64[{unit}]").astype(np.int64)
 
 
 def _hour(column: pa.Array, _: int) -> pa.Array:

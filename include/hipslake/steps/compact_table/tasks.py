@@ -18,11 +18,12 @@ from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.sphere.curve import curve_order
-from hipslake.steps.compact_table.file_parts import Parts, gathered, parts_of, read_rows
+from hipslake.steps.compact_table.file_parts import PartRows, Parts, gathered, parts_of
 from hipslake.steps.compact_table.rewrite_plan import group_mark
 from hipslake.steps.compact_table.rewrite_samples import Placements
 from hipslake.steps.compact_table.row_placement import RowPlacement
 from hipslake.steps.row_routing import runs_of
+from hipslake.storage.atomic import synced_behind
 from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, FileExchange, Rewrite
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
@@ -191,17 +192,26 @@ class MoveRows:
         read: dict[int, RowSum] = {}
         deleted: dict[int, int] = {}
         for part in self.parts[task]:
-            some = self.access.checksum(part.path, self.columns, part.share)
-            read[part.group] = read.get(part.group, RowSum(0, 0)).plus(some)
             gone = self.access.deleted(part.path, part.share)
             deleted[part.group] = deleted.get(part.group, 0) + gone
-        for held in gathered(read_rows(self.access, self.parts[task], self.columns)):
+        for held in gathered(self._summed(task, read)):
             batch = _together([each.rows for each in held])
             numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
             yield from self._placed(held[0].part.group, batch, np.concatenate(numbers))
-        for group, found in read.items():
+        for group in deleted:
+            found = read.get(group, RowSum(0, 0))
             told = [[group], [found.rows], [_signed(found.checksum)], [deleted[group]]]
             yield self.ledger, pa.record_batch(told, schema=_READ)
+
+    def _summed(self, task: int, read: dict[int, RowSum]) -> Iterator[PartRows]:
+        """The rows of a task, and by group the checksum of what is stored of them."""
+        for part in self.parts[task]:
+            first = 0
+            for batch, some in self.access.read_summed(part.path, self.columns, part.share):
+                read[part.group] = read.get(part.group, RowSum(0, 0)).plus(some)
+                if batch.num_rows:
+                    yield PartRows(part, first, batch)
+                first += batch.num_rows
 
     def _placed(self, group: int, batch: pa.RecordBatch, numbers: NDArray[np.int64]) -> Iterator[Routed]:
         placement, first = self.placements[group], self.first[group]
@@ -256,9 +266,10 @@ class WriteFiles:
         if self.by_key[group]:
             keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
             rows = in_order(rows.remove_column(rows.num_columns - 1), curve_order(keys))
-        file = self.access.write(rows, partition, name, self.marks[group])
-        self.done.add(rows.num_rows)
-        found = self.access.checksum(file.path, self.columns)
+        with synced_behind():
+            file = self.access.write(rows, partition, name, self.marks[group])
+            self.done.add(rows.num_rows)
+            found = self.access.checksum(file.path, self.columns)
         yield _result(group, found.rows, found.checksum, file.model_dump_json())
 
 

@@ -15,6 +15,7 @@ from hipslake.catalog.changes.change_feed import PIECE_ROWS, ChangeFeed
 from hipslake.catalog.changes.change_rows import CHANGE_COLUMN, DELETE, INSERT
 from hipslake.errors import PlanError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
+from hipslake.sources.source_reader import BATCH_ROWS
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.sink.source_rows import schema_of_catalog, standing_version
 from hipslake.tables.marks import SinkMark
@@ -58,7 +59,9 @@ class ChangedRows:
         """In how many parts they are read."""
         return len(self.runs)
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of a part, along the curve; at least some columns of them."""
         wanted = list(columns) or self.schema.names[:1]
         for at in range(*self.runs[task]):

@@ -234,7 +234,7 @@ class CountRowsTask:
                 )
 
     def _row_bytes(self, number: int) -> float | None:
-        for batch in self.new.read(number, self.new.schema.names):
+        for batch in self.new.read(number, self.new.schema.names, _SAMPLE_ROWS):
             if batch.num_rows:
                 return self.writer.row_bytes(pa.Table.from_batches([batch.slice(0, _SAMPLE_ROWS)]))
         return None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hipslake.engine.model import Engine
 from hipslake.predicates.evaluation import truth
+from hipslake.sources.source_reader import BATCH_ROWS
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.sink.source_rows import Rows
 from hipslake.storage.folder import Storage
@@ -51,22 +52,26 @@ class NewRows:
         """In how many parts the deleted rows are read."""
         return 0 if self.deleted is None else self.deleted.tasks
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Some columns of the table, of the rows of a part."""
-        return self._read(self.rows, task, columns)
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Some columns of the table, of the rows of a part; as of `Rows.read`."""
+        return self._read(self.rows, task, columns, batch_rows)
 
     def read_deleted(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns of the table, of the deleted rows of a part."""
         assert self.deleted is not None, "there are none"
         return self._read(self.deleted, task, columns)
 
-    def _read(self, rows: Rows, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, rows: Rows, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         given = set(rows.schema.names)
         made = {field.column: field.source for field in self.derived}
         needed = [name if name in given else made.get(name) for name in columns]
         wanted = pa.schema([self.schema.field(name) for name in columns])
         raw = list(dict.fromkeys(name for name in needed if name is not None and name in given))
-        for batch in rows.read(task, raw):
+        for batch in rows.read(task, raw, batch_rows):
             yield conformed(batch, wanted, self.derived)
 
 

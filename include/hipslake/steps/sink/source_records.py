@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hipslake.catalog.row_operations import check_operation, deleting, unknown
 from hipslake.errors import InputError, SchemaMismatchError
+from hipslake.sources.source_reader import BATCH_ROWS
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.upsert_spec import OperationSpec
 from hipslake.steps.sink.source_rows import Rows
@@ -45,7 +46,9 @@ class SourceRecords:
         """In how many parts they are read."""
         return self.rows.tasks
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         """The records of a part, in the order of the source.
 
         Raises

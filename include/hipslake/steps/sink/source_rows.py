@@ -23,6 +23,7 @@ from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
+from hipslake.sources.source_reader import BATCH_ROWS
 from hipslake.sphere.intervals import Intervals
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import runs_of
@@ -44,8 +45,18 @@ class Rows(Protocol):
     def tasks(self) -> int:
         """In how many parts they are read."""
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a part, always in the same order; at least some columns of them."""
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, always in the same order; at least some columns of them.
+
+        Parameters
+        ----------
+        task : int
+        columns : sequence of str
+        batch_rows : int
+            Most rows of a batch, where the source leaves a choice.
+        """
 
 
 def rows_of(
@@ -135,7 +146,9 @@ class NoRows:
     schema: pa.Schema
     tasks: int = 0
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         """Give nothing."""
         return iter(())
 
@@ -163,9 +176,12 @@ class _RowsOfFiles:
         runs = tuple(pairwise(bounds))
         return cls(schema, len(runs), source, splits, runs)
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         for split in self.splits.between(*self.runs[task]):
-            yield from self.source.read(split, self.schema, list(columns) or self.schema.names[:1])
+            wanted = list(columns) or self.schema.names[:1]
+            yield from self.source.read(split, self.schema, wanted, batch_rows=batch_rows)
 
 
 def _inferred(source: Source, splits: SplitList, engine: Engine) -> list[tuple[str, pa.Schema]]:
@@ -225,7 +241,9 @@ class _RowsOfCatalog:
         schema = schema_of_catalog(catalog.metadata, order.columns)
         return cls(schema, len(stretches), order, stretches, ordinal)
 
-    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, task: int, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
         catalog = _opened(self.rows)
         wanted = list(columns) or [self.schema.names[0]]
         if self.ordinal is not None and ROW_COLUMN not in wanted:

@@ -22,12 +22,13 @@ from hipslake.errors import VerificationError
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.table_spec import DEFAULT_FILE_SIZE
 from hipslake.specs.table_writing import TableMode
-from hipslake.sphere.curve import curve_order
-from hipslake.steps.row_routing import runs_of
+from hipslake.steps.row_routing import runs_of, stable_order
 from hipslake.steps.sink.clustered_rows import RowClustering
 from hipslake.steps.sink.count_rows import SOURCE, Counted
+from hipslake.steps.sink.file_runs import FileRuns, by_file
 from hipslake.steps.sink.replaced_rows import Replaced
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
+from hipslake.storage.atomic import synced_behind
 from hipslake.storage.folder import Storage
 from hipslake.tables.fitting import from_internal
 from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
@@ -36,9 +37,6 @@ from hipslake.tables.protocol import LiveFile, RowWriter
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
 from hipslake.tables.stored_files import StoredFile, read_data_file
 from hipslake.tables.transforms import result_type
-
-FILE_COLUMN = "_file"
-"""The column that rows bear on their way to their task: the number of their file."""
 
 
 def write_files(task: WriteRowsTask, engine: Engine, work: Storage) -> list[NewFile]:
@@ -162,50 +160,38 @@ class WriteRowsTask:
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send the rows of a source to the tasks of their files."""
-        schema = self.new.schema.append(pa.field(FILE_COLUMN, pa.int64()))
-        for batch, file in self._filed(number):
-            target = self.plan.task[file]
-            if not (_ascends(file) and _ascends(target)):
-                order = curve_order(target * (int(file.max()) + 1) + file)
-                batch, file, target = batch.take(pa.array(order)), file[order], target[order]
-            marked = pa.RecordBatch.from_arrays([*batch.columns, pa.array(file)], schema=schema)
-            for first, last in runs_of(target):
-                yield int(target[first]), marked.slice(first, last - first)
+        for batch, runs in self._filed(number):
+            yield from runs.routed(batch, self.plan)
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Write the files of a task."""
         batches = [block.rows for block in blocks]
         blocks.clear()
-        numbers = [batch.column(batch.num_columns - 1).to_numpy() for batch in batches]
         written = []
-        for file in np.unique(np.concatenate(numbers)).tolist():
-            parts = []
-            for batch, number in zip(batches, numbers, strict=True):
-                first, last = np.searchsorted(number, [file, file + 1]).tolist()
-                if last > first:
-                    parts.append(batch.slice(first, last - first))
-            rows = pa.Table.from_batches(parts).drop_columns([FILE_COLUMN])
-            value = int(np.searchsorted(self.plan.first_file, file, side="right")) - 1
-            written.append(self._write(rows, value, f"{file:06d}"))
+        with synced_behind():
+            for file, rows in by_file(batches):
+                value = int(np.searchsorted(self.plan.first_file, file, side="right")) - 1
+                written.append(self._write(rows, value, f"{file:06d}"))
         yield described(written)
 
     def write_directly(self, number: int) -> Iterator[pa.RecordBatch]:
         """Write the rows of a part without an exchange: per value as many files as the plan says."""
-        found = list(self._ranked(number))
+        found = [each for each in self.valued(number, self.new.schema.names) if each[0].num_rows]
         if not found:
             return
-        rows = pa.Table.from_batches([batch for batch, _, _ in found])
-        values = np.concatenate([value for _, value, _ in found])
-        order = curve_order(values)
+        rows = pa.Table.from_batches([batch for batch, _ in found])
+        values = np.concatenate([value for _, value in found])
+        order = stable_order(values, self.plan.counts.values)
         rows, values = in_order(rows, order), values[order]
         written = []
-        for first, last in runs_of(values):
-            value = int(values[first])
-            files = self.plan.files_apart(last - first)
-            for file in range(files):
-                start, stop = (first + (last - first) * at // files for at in (file, file + 1))
-                name = f"{number:05d}-{value:06d}-{file:04d}"
-                written.append(self._write(rows.slice(start, stop - start), value, name))
+        with synced_behind():
+            for first, last in runs_of(values):
+                value = int(values[first])
+                files = self.plan.files_apart(last - first)
+                for file in range(files):
+                    start, stop = (first + (last - first) * at // files for at in (file, file + 1))
+                    name = f"{number:05d}-{value:06d}-{file:04d}"
+                    written.append(self._write(rows.slice(start, stop - start), value, name))
         yield described(written)
 
     def bytes_by_task(self, files: Sequence[NewFile]) -> tuple[int, ...]:
@@ -216,17 +202,19 @@ class WriteRowsTask:
             total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
         return tuple(total)
 
-    def _filed(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
-        """The rows of a source, and the number of the file of each."""
-        if self.clustering is None:
-            for batch, value, rank in self._ranked(number):
-                yield batch, self.plan.file_of(value, rank)
-            return
+    def _filed(self, number: int) -> Iterator[tuple[pa.RecordBatch, FileRuns]]:
+        """The rows of a source, and which go to which file."""
+        ranks = self._first_ranks(number)
         first = 0
         for batch, value in self.valued(number, self.new.schema.names):
-            if batch.num_rows:
+            if not batch.num_rows:
+                continue
+            if self.clustering is None:
+                yield batch, FileRuns.by_rank(self.plan, value, ranks, self._totals)
+            else:
                 numbers = row_numbers(number, first, batch.num_rows)
-                yield batch, self.clustering.files_of(batch, value, numbers, self.plan)
+                file = self.clustering.files_of(batch, value, numbers, self.plan)
+                yield batch, FileRuns.by_file(self.plan, file)
             first += batch.num_rows
 
     def _write(self, rows: pa.Table, value: int, name: str) -> NewFile:
@@ -235,22 +223,6 @@ class WriteRowsTask:
         written = self.writer.write_file(rows, self._records[value], name)
         self.written.add(rows.num_rows)
         return written
-
-    def _ranked(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]]:
-        """The rows of a source, the value of each, and its rank among all rows of that value."""
-        ranks = self._first_ranks(number)
-        for batch, value in self.valued(number, self.new.schema.names):
-            if not batch.num_rows:
-                continue
-            distinct, rows = np.unique(value, return_counts=True)
-            if len(distinct) == 1:
-                yield batch, value, np.arange(ranks[value[0]], ranks[value[0]] + len(value))
-            else:
-                order = curve_order(value)
-                rank = np.empty(len(value), np.int64)
-                rank[order] = np.arange(len(value)) - np.repeat(np.cumsum(rows) - rows, rows)
-                yield batch, value, rank + ranks[value]
-            ranks[distinct] += rows
 
     def valued(self, number: int, names: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
         """Some columns of the rows of a source, and the partition value of each row.
@@ -278,12 +250,12 @@ class WriteRowsTask:
         return self.plan.counts.first_ranks()
 
     @cached_property
+    def _totals(self) -> NDArray[np.int64]:
+        return self.plan.counts.totals
+
+    @cached_property
     def _records(self) -> list[tuple[Any, ...]]:
         return self.values.records()
-
-
-def _ascends(numbers: NDArray[np.int64]) -> bool:
-    return bool((numbers[1:] >= numbers[:-1]).all())
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hipslake.clustering.planning import ClusterMark
 from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.delta.delta_writer import DeltaWriter
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.stored_checksums import checksum_of_file
+from hipslake.tables.stored_checksums import checksum_of_file, read_with_sums, with_sum
 from hipslake.tables.stored_files import StoredFile, count_deleted, read_data_file
 from hipslake.tables.stored_values import RowSum
 
@@ -38,6 +38,16 @@ class DeltaAccess:
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         yield from read_data_file(self._of(path), self.writer.schema, columns, share.of)
+
+    def read_summed(
+        self, path: str, columns: Sequence[str], share: Share = WHOLE
+    ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+        if not self.writer.partition_columns:
+            yield from read_with_sums(self._of(path), self.writer.schema, columns, share.of)
+            return
+        total = self.checksum(path, columns, share)
+        schema = pa.schema([self.writer.schema.field(name) for name in columns])
+        yield from with_sum(self.read(path, columns, share), total, schema)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         return count_deleted(self._of(path), self.writer.schema, share.of)

@@ -18,7 +18,7 @@ from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.table_partitioning import sort_order
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.stored_checksums import checksum_of_file
+from hipslake.tables.stored_checksums import checksum_of_file, read_with_sums
 from hipslake.tables.stored_files import StoredFile, count_deleted, read_data_file
 from hipslake.tables.stored_values import RowSum
 
@@ -50,6 +50,12 @@ class IcebergAccess:
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         file = self.partial.get(path, StoredFile(path))
         yield from read_data_file(file, self.writer.arrow_schema, columns, share.of)
+
+    def read_summed(
+        self, path: str, columns: Sequence[str], share: Share = WHOLE
+    ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+        file = self.partial.get(path, StoredFile(path))
+        yield from read_with_sums(file, self.writer.arrow_schema, columns, share.of)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         file = self.partial.get(path, StoredFile(path))

@@ -26,7 +26,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
+from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzType, TimeType
 
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
@@ -139,7 +139,7 @@ class FileWriter:
         path = f"{name}.parquet"
         with self.storage.open(path, "wb") as file:
             footer = self._encode(rows, file)
-        plan = statistics_plan(self.schema, dict(self.properties), self.sorted_by)
+        plan = self._statistics
         timed = {number: each for number, each in plan.items() if _is_bounded_time(each)}
         counted = {number: replace(each, mode=_COUNTS) for number, each in timed.items()}
         told = data_file_statistics_from_parquet_metadata(
@@ -148,7 +148,7 @@ class FileWriter:
         low, high = self._bounds_of_times(footer, timed)
         return WrittenFile(
             path=f"{self._folder}/{path}",
-            partition=encoded_partition(self._all(partition), partition_types(self.spec, self.schema)),
+            partition=encoded_partition(self._all(partition), self._partition_types),
             spec_id=self.spec.spec_id,
             sort_order_id=self.sort_order_id,
             rows=rows.num_rows,
@@ -198,12 +198,24 @@ class FileWriter:
         return chunks / max(rows.num_rows, 1)
 
     @cached_property
+    def _statistics(self) -> dict[int, StatisticsCollector]:
+        return statistics_plan(self.schema, dict(self.properties), self.sorted_by)
+
+    @cached_property
+    def _partition_types(self) -> list[IcebergType]:
+        return partition_types(self.spec, self.schema)
+
+    @cached_property
+    def _settings(self) -> ParquetSettings:
+        return ParquetSettings.of(dict(self.properties))
+
+    @cached_property
     def _ids(self) -> dict[str, int]:
         return parquet_path_to_id_mapping(self.schema)
 
     def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
         """Write rows as Parquet; columns whose values hardly repeat get no dictionary."""
-        options = ParquetSettings.of(dict(self.properties))
+        options = self._settings
         with pq.ParquetWriter(
             file,
             rows.schema,

@@ -44,6 +44,7 @@ from hipslake.tables.footers import FileFooter, read_footer
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.parquet_folder.common_schema import common_schema
 from hipslake.tables.row_order import in_sort_order
+from hipslake.tables.stored_checksums import is_stored_so, stored_rows, with_sum
 from hipslake.tables.stored_files import batch_rows, opened_parquet
 from hipslake.tables.stored_values import RowSum, StoredRows
 
@@ -95,6 +96,18 @@ class FolderAccess:
             size = batch_rows(parquet.metadata)
             for batch in parquet.iter_batches(size, groups, list(columns), use_threads=False):
                 yield batch.select(list(columns)).cast(wanted)
+
+    def read_summed(
+        self, path: str, columns: Sequence[str], share: Share = WHOLE
+    ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
+        wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
+        with opened_parquet(path) as (file, parquet):
+            if is_stored_so(parquet, columns, wanted.types):
+                groups = share.of(parquet.num_row_groups)
+                check_calendar(file, parquet.metadata, columns, groups, path)
+                yield from stored_rows(file, parquet, columns, groups, wanted)
+                return
+        yield from with_sum(self.read(path, columns, share), self.checksum(path, columns, share), wanted)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         return 0
