@@ -36,8 +36,8 @@ target_file_size: 8 KiB
 
 
 @pytest.fixture(params=[KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
-    with running_service(request.param) as running:
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
+    with running_service(request.param, tmp_path) as running:
         yield running
 
 

@@ -1,10 +1,14 @@
-"""The services that a catalog of Iceberg tables may stand in: PostgreSQL, and a REST catalog."""
+"""The services that a catalog of Iceberg tables may stand in: PostgreSQL, and two REST catalogs.
+
+`rest` is SeaweedFS', whose tables lie in its own object store; `small rest` is that of `small_rest_catalog`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +16,9 @@ from sqlalchemy.engine import make_url
 
 from tests.stores.postgres import find_postgres, running_postgres
 from tests.stores.rest_catalog import WAREHOUSE, find_weed, running_rest_catalog
+from tests.stores.small_rest_catalog import PREFIX, running_small_catalog
 
-KINDS = ("postgresql", "rest")
+KINDS = ("postgresql", "rest", "small rest")
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,22 @@ class Service:
 
 
 @contextmanager
-def running_service(kind: str) -> Iterator[Service]:
+def running_service(kind: str, place: Path) -> Iterator[Service]:
     """Serve an empty catalog; skip the test where the program is not there.
 
     Parameters
     ----------
     kind : str
         One of `KINDS`.
+    place : Path
+        An existing folder of the test, which the small catalog has its tables and its database in.
     """
     iceberg = {"name": "survey", "connection": "survey"}
+    if kind == "small rest":
+        database = f"sqlite:///{place}/small.db?timeout=120"
+        with running_small_catalog(database, str(place / "warehouse" / "tables")) as small:
+            yield Service({"type": "rest", "warehouse": PREFIX, **iceberg}, small.connection)
+        return
     if kind == "postgresql":
         programs = find_postgres()
         if programs is None:

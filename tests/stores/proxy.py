@@ -24,12 +24,26 @@ class Asked(NamedTuple):
     range: str  # the header; "" if there is none
     status: int  # the server's, also where the answer was dropped
     bytes: int  # of the answer's body
-    fault: str  # "", "dropped" or "refused"; a delayed one is answered
+    fault: str  # "", "dropped", "refused", "misreported" or "held"; a delayed one is answered
+
+
+class Exchange(NamedTuple):
+    """A request and its answer, with their bodies."""
+
+    method: str
+    path: str  # with its query
+    body: bytes
+    status: int
+    answer: bytes
 
 
 @dataclass
 class Fault:
-    """What happens to some requests: a drop of the answer, once the server has done what was asked."""
+    """What happens to some requests: a drop of the answer, once the server has done what was asked.
+
+    `after` is of those with a status: it is answered in place of what the server said. `hold`: the server
+    hears of the request when `Proxy.release` is called.
+    """
 
     method: str  # "": any
     path: re.Pattern[str]
@@ -40,11 +54,18 @@ class Fault:
     wait: float = 0.0  # seconds before the server is asked; then nothing else happens
     met: int = 0  # how often it happened
     seen: int = 0  # how many requests it could have happened to
+    after: bool = False
+    hold: bool = False
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of the answer in place of the server's."""
+        return {"Content-Type": "application/xml" if self.body.startswith(b"<") else "application/json"}
 
     @property
     def is_before(self) -> bool:
         """Whether it happens before the server is asked."""
-        return self.status is not None or self.wait > 0
+        return not self.after and (self.status is not None or self.wait > 0)
 
 
 @dataclass
@@ -57,6 +78,8 @@ class Proxy:
     faults: list[Fault] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     watch: Callable[[str, str], None] | None = None  # told of each request before the server is
+    kept: list[Exchange] | None = None  # what was said, where it is kept: set it to an empty list
+    held: list[tuple[str, str, bytes, dict[str, str]]] = field(default_factory=list)
 
     def drop_answers(self, method: str, path: str, *, times: float = 1, every: int = 1) -> Fault:
         """Let requests through, and close the connection in place of an answer.
@@ -91,6 +114,46 @@ class Proxy:
         """Answer like S3 would, with an error, without asking the server; parameters as before."""
         body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
         return self._add(Fault(method, re.compile(path), times, status, body.encode(), every))
+
+    def fail(
+        self,
+        method: str,
+        path: str,
+        *,
+        status: int,
+        body: bytes = b"",
+        after: bool = False,
+        hold: bool = False,
+        times: float = 1,
+    ) -> Fault:
+        """Answer a status and a body of JSON, without asking the server; parameters as before.
+
+        Parameters
+        ----------
+        after : bool
+            The server is asked, and what it grants is answered so.
+        hold : bool
+            The server is asked when `release` is called.
+        """
+        return self._add(Fault(method, re.compile(path), times, status, body, after=after, hold=hold))
+
+    def release(self) -> list[int]:
+        """Ask the server for all that is held, in order; the status of each answer."""
+        with self.lock:
+            held, self.held = self.held, []
+        return [self.pass_on(*each)[0].status for each in held]
+
+    def pass_on(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """Ask the server."""
+        upstream = http.client.HTTPConnection(self.upstream.partition("://")[2], timeout=60)
+        try:
+            upstream.request(method, path, body=body, headers=headers)
+            answer = upstream.getresponse()
+            return answer, answer.read()
+        finally:
+            upstream.close()
 
     def clear(self) -> None:
         """Forget the faults and what was asked."""
@@ -150,29 +213,31 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.proxy.watch is not None:
             self.proxy.watch(self.command, self.path)
+        headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
         refused = self.proxy.meet(self.command, self.path, before=True)
         if refused is not None and refused.wait:
             time.sleep(refused.wait)
         elif refused is not None:
             assert refused.status is not None
-            self._note(refused.status, refused.body, "refused")
-            self._answer(refused.status, {"Content-Type": "application/xml"}, refused.body)
+            if refused.hold:
+                with self.proxy.lock:
+                    self.proxy.held.append((self.command, self.path, body, headers))
+            self._note(body, refused.status, refused.body, "held" if refused.hold else "refused")
+            self._answer(refused.status, refused.headers, refused.body)
             return
-        upstream = http.client.HTTPConnection(self.proxy.upstream.partition("://")[2], timeout=60)
-        try:
-            headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
-            upstream.request(self.command, self.path, body=body, headers=headers)
-            answer = upstream.getresponse()
-            data = answer.read()
-        finally:
-            upstream.close()
+        answer, data = self.proxy.pass_on(self.command, self.path, body, headers)
         granted = 200 <= answer.status < 300
-        if granted and self.proxy.meet(self.command, self.path, before=False) is not None:
-            self._note(answer.status, data, "dropped")
+        fault = self.proxy.meet(self.command, self.path, before=False) if granted else None
+        if fault is not None and fault.status is not None:
+            self._note(body, answer.status, data, "misreported")
+            self._answer(fault.status, fault.headers, fault.body)
+            return
+        if fault is not None:
+            self._note(body, answer.status, data, "dropped")
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        self._note(answer.status, data, "")
+        self._note(body, answer.status, data, "")
         kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
         if self.command == "HEAD":
             kept["Content-Length"] = answer.getheader("Content-Length") or "0"
@@ -190,10 +255,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _note(self, status: int, body: bytes, fault: str) -> None:
+    def _note(self, body: bytes, status: int, answer: bytes, fault: str) -> None:
         wanted = self.headers.get("Range") or ""
         with self.proxy.lock:
-            self.proxy.asked.append(Asked(self.command, self.path, wanted, status, len(body), fault))
+            self.proxy.asked.append(Asked(self.command, self.path, wanted, status, len(answer), fault))
+            if self.proxy.kept is not None:
+                self.proxy.kept.append(Exchange(self.command, self.path, body, status, answer))
 
     def log_message(self, format: str, *args: object) -> None:
         """`asked` is the log."""

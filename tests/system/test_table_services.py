@@ -24,8 +24,8 @@ WRITERS = 3
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def service(request: pytest.FixtureRequest) -> Iterator[Service]:
-    with running_service(request.param) as running:
+def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with running_service(request.param, tmp_path_factory.mktemp("small")) as running:
         yield running
 
 

@@ -59,12 +59,29 @@ def expand(uri: str) -> str:
     >>> expand("s3://survey/dr1/*.parquet")
     's3://survey/dr1/*.parquet'
     """
-    expanded = _VARIABLE.sub(lambda match: _value(match[1], uri), uri)
-    if "${" in expanded:
-        raise SpecError(f"{uri!r}: '${{' is not closed by '}}'")
+    expanded = with_variables(uri)
     if "://" in expanded:
         return expanded
     return os.path.normpath(root_folder() / expanded)
+
+
+def with_variables(text: str) -> str:
+    """Put environment variables into a text that is no path, such as the name of a warehouse.
+
+    Raises
+    ------
+    SpecError
+        As of `expand`.
+
+    Examples
+    --------
+    >>> with_variables("lake")
+    'lake'
+    """
+    expanded = _VARIABLE.sub(lambda match: _value(match[1], text), text)
+    if "${" in expanded:
+        raise SpecError(f"{text!r}: '${{' is not closed by '}}'")
+    return expanded
 
 
 def spark_above_bytes(otherwise: int) -> int:

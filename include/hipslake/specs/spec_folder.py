@@ -247,10 +247,10 @@ class SpecFolder:
 
     def _check_table_place(self, path: Path, spec: TableSpec) -> None:
         """Refuse a sink whose table would lie in the folder of a table of another SQL catalog."""
-        if path.parent.name != TABLES or _is_no_sql_table(spec):
+        if path.parent.name != TABLES or _says_where_it_lies(spec):
             return
         for other_path, other in self._sinks.get(spec.table, ()):
-            if other_path == path or _is_no_sql_table(other):
+            if other_path == path or _says_where_it_lies(other):
                 continue
             if other.iceberg.warehouse == spec.iceberg.warehouse and _catalog(other) != _catalog(spec):
                 raise SpecError(
@@ -299,8 +299,9 @@ def _materialised(spec: CubeSpec) -> str | None:
     return spec.materialise.name if spec.materialise is not None else None
 
 
-def _is_no_sql_table(spec: TableSpec) -> bool:
-    return not isinstance(spec.place, IcebergSpec) or spec.place.type != "sql"
+def _says_where_it_lies(spec: TableSpec) -> bool:
+    """Whether it is not by the warehouse and its name alone where a table lies."""
+    return not isinstance(spec.place, IcebergSpec) or spec.place.type == "rest"
 
 
 def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:

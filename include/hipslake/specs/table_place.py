@@ -21,10 +21,10 @@ class IcebergSpec(Frozen):
     By default an SQL catalog on SQLite, in the state folder (`HIPSLAKE_STATE`); SQLite is for warehouses on
     disks, and for writers on one machine. Secrets do not stand here: pyiceberg takes them from the
     environment (`PYICEBERG_CATALOG__<NAME>__TOKEN`, `..__CREDENTIAL`, `..__URI`), where an Airflow connection
-    puts them.
+    puts them. Glue's keys are those of AWS, by its own variables.
     """
 
-    type: Literal["sql", "rest"] = "sql"
+    type: Literal["sql", "rest", "glue", "hive"] = "sql"
     name: str = Field(default="hipslake", pattern=r"^[A-Za-z][A-Za-z0-9_]*$")
     uri: str | None = Field(default=None, min_length=1)  # None: SQLite in the state folder, or by connection
     warehouse: str | None = Field(
@@ -41,6 +41,19 @@ class IcebergSpec(Frozen):
             raise ValueError("uri: a REST catalog has an address; give uri, or connection")
         if self.type == "sql" and self.uri is not None and self.connection is not None:
             raise ValueError("uri: the connection holds the address of the database; leave one of them out")
+        if self.type == "hive" and self.uri is None:
+            raise ValueError(
+                "uri: a Hive metastore has an address, such as thrift://metastore:9083; give uri"
+            )
+        if self.type == "glue" and self.uri is not None:
+            raise ValueError(
+                "uri: Glue is found by its region; leave it out, or give properties: {glue.endpoint: ...}"
+            )
+        if self.type in ("glue", "hive") and self.connection is not None:
+            raise ValueError(
+                f"connection: a catalog of type {self.type} takes none; leave it out (Glue's keys are those "
+                "of AWS in the environment)"
+            )
         addresses = {"uri": self.uri or "", "warehouse": self.warehouse or "", **self.properties}
         for name, address in addresses.items():
             if secret_in(address) is not None:

@@ -82,6 +82,8 @@ class TestIntervals:
         in_process.append(folder)
         with pytest.raises(SpecError, match="does not know where the one from 2026-10-01"):
             lake.resolve()
+        with pytest.raises(SpecError, match="does not know where the one from 2026-10-01"):
+            lake.resolve(window=window)  # it would replace all that came later
         assert lake.run(window=interval(0, origin="params")).rows_out == 400
 
 

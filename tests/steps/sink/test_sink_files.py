@@ -10,6 +10,7 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import InputError, SourceNotFoundError, SpecError
+from hipslake.steps.run import Window
 
 from tests.steps.nights import FIRST
 from tests.steps.sinks import Lake, interval
@@ -58,6 +59,8 @@ def test_the_files_of_an_interval_replace_it_and_an_empty_one_has_to_be_allowed(
     window = interval(0)
     with pytest.raises(SpecError, match="give window_start and window_end"):
         lake.resolve()
+    with pytest.raises(SpecError, match=r"does not say where the one from 2026-10-01T00:00:00.* ends"):
+        lake.resolve(window=Window(start=FIRST, origin="params"))  # it would replace all that came later
     with pytest.raises(SourceNotFoundError):
         lake.run_files(window=window)
     assert lake.run_files(window=window, allow_empty=True).snapshot_id is None

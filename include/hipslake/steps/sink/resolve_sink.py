@@ -90,6 +90,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
             f"{spec.name}: the files are those of an interval, and this run has none; give window_start and "
             "window_end in the form, or trigger it with a logical date"
         )
+    _check_end(frozen)
     with (
         phases("table"),
         closing(open_table(spec.place, request.warehouse, spec.table, spec.branch)) as opened,
@@ -265,11 +266,22 @@ def _start(increment: Increment) -> datetime:
     return datetime.fromisoformat(increment.key)
 
 
+def _check_end(frozen: FrozenSink) -> None:
+    """Refuse to replace the rows of all time from a start on by those of one interval's files."""
+    window, spec = frozen.window, frozen.spec
+    replaces = spec.mode is TableMode.OVERWRITE_INTERVAL and not isinstance(spec.source, CatalogRowsSpec)
+    if replaces and window.start is not None and window.end is None:
+        raise SpecError(
+            f"{spec.name}: mode overwrite-interval replaces the rows of an interval, and this run does not "
+            f"say where the one from {window.start.isoformat()} ends; give window_end in the form, too"
+        )
+
+
 def _end(frozen: FrozenSink, metadata: CatalogMetadata, increment: Increment) -> datetime | None:
     """The end of an increment's interval; needed where the interval is replaced."""
     if increment.end is not None:
         return datetime.fromisoformat(increment.end)
-    if frozen.window.start == _start(increment):
+    if frozen.window.start == _start(increment) and frozen.window.end is not None:
         return frozen.window.end
     if frozen.spec.mode is TableMode.OVERWRITE_INTERVAL:
         raise SpecError(

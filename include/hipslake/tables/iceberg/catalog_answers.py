@@ -6,17 +6,16 @@ stand later: an error of a server or of a gateway may hide a request that was do
 
 from __future__ import annotations
 
+from botocore.exceptions import ClientError
 from pydantic import ValidationError
 from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     ForbiddenError,
     NoSuchTableError,
     OAuthError,
-    RESTError,
     UnauthorizedError,
 )
 from pyiceberg.table import Table
-from sqlalchemy.exc import SQLAlchemyError
 
 from hipslake.errors import (
     CommitStateUnknownError,
@@ -25,11 +24,10 @@ from hipslake.errors import (
     SpecError,
     StorageError,
 )
-from hipslake.tables.iceberg.catalogs import told_of
+from hipslake.tables.iceberg.catalogs import SERVICE_FAILURES, told_of
 
-CATALOG_FAILURES = (
-    RESTError,
-    SQLAlchemyError,
+CATALOG_FAILURES: tuple[type[Exception], ...] = (
+    *SERVICE_FAILURES,
     OSError,
     ValidationError,  # an answer that is cut off
     NoSuchTableError,
@@ -55,7 +53,7 @@ def refusal(table: Table, error: Exception) -> HipslakeError | None:
             f"table {name}: catalog {catalog!r} does not know who asks for the commit ({told}); renew its "
             "token or credential and run it again"
         )
-    if isinstance(error, ForbiddenError):
+    if isinstance(error, ForbiddenError) or _is_denied(error):
         return NotWritableError(
             f"table {name}: catalog {catalog!r} does not let this user commit ({told}); grant the right to "
             "write the table, or take the keys of a user who has it"
@@ -70,6 +68,11 @@ def refusal(table: Table, error: Exception) -> HipslakeError | None:
             f"table {name}: catalog {catalog!r} does not offer commits ({told}); take a catalog that does"
         )
     return None
+
+
+def _is_denied(error: Exception) -> bool:
+    """Whether Glue says that a user may not do it."""
+    return isinstance(error, ClientError) and error.response["Error"]["Code"] == "AccessDeniedException"
 
 
 def unknown_outcome(table: Table, what: str, error: Exception) -> CommitStateUnknownError:

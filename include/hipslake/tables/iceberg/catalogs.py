@@ -7,13 +7,16 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitStateUnknownException,
     NoSuchTableError,
+    NotInstalledError,
     RESTError,
 )
 from pyiceberg.table import Table
@@ -27,7 +30,7 @@ from hipslake.errors import (
     StorageError,
     StoreTimeoutError,
 )
-from hipslake.specs.environment import expand
+from hipslake.specs.environment import expand, with_variables
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table_place import IcebergSpec
 from hipslake.storage.access import access_asked
@@ -51,8 +54,30 @@ _STORE_VARIABLES = {
     "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
 }
+_EXAMPLES = {"rest": "http://catalog.example.org:8181", "hive": "thrift://metastore.example.org:9083"}
+_PACKAGES = {"glue": "pyiceberg[glue]", "hive": "pyiceberg[hive]"}
 NEWEST_FORMAT = 2
 
+
+def _of_thrift() -> tuple[type[Exception], ...]:
+    """The errors of a Hive metastore; none without the package that comes with `pyiceberg[hive]`."""
+    try:
+        return (import_module("thrift.Thrift").TException,)
+    except ModuleNotFoundError:
+        return ()
+
+
+SERVICE_FAILURES: tuple[type[Exception], ...] = (
+    SQLAlchemyError,
+    RESTError,
+    RequestException,
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    TimeoutError,
+    *_of_thrift(),
+)
+"""Errors of a catalog's service, and of the way to it."""
 
 _CONNECTED: ContextVar[Mapping[str, Mapping[str, str]]] = ContextVar("connected catalogs")
 
@@ -92,12 +117,13 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
     known = _known(spec.name)
     given = {"type": spec.type, **_store_properties(), **spec.properties}
     if spec.warehouse:
-        given["warehouse"] = expand(spec.warehouse)
-    elif spec.type == "sql":  # a REST catalog knows best where its tables lie
+        # That of a REST catalog is a name, which the catalog knows.
+        given["warehouse"] = (with_variables if spec.type == "rest" else expand)(spec.warehouse)
+    elif spec.type != "rest":  # which knows best where its tables lie
         given["warehouse"] = f"{warehouse.rstrip('/')}/{TABLES}"
     if spec.uri is not None:
         given["uri"] = _database(spec.uri) if spec.type == "sql" else expand(spec.uri)
-    elif "uri" not in known:
+    elif "uri" not in known and spec.type != "glue":
         if spec.connection is not None or spec.type == "rest":
             raise SpecError(
                 f"iceberg: no address of catalog {spec.name!r} is known; give uri, or set "
@@ -106,12 +132,13 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
         given["uri"] = _database("sqlite:///${HIPSLAKE_STATE}/" + SQLITE_FILE)
     # pyiceberg read the environment when it was imported; a task sets it later.
     given = {**_texts(known), **given}
-    if is_ambiguous(given["uri"]):
+    address = given.get("uri", "")
+    if is_ambiguous(address):
         raise SpecError(
             f"iceberg: the address of catalog {spec.name!r} has a user or password with @, ? or # in it, "
             "which end it; write them as %40, %3F and %23 (an Airflow connection does)"
         )
-    with reaching(spec.name), _making_sense(spec, given["uri"]):
+    with reaching(spec.name), _making_sense(spec, address):
         if spec.type == "rest":
             conf: dict[str, Any] = {**known, **given}
             return LimitedRestCatalog(spec.name, **conf)
@@ -124,12 +151,19 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
 @contextmanager
 def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
     """Raise a `SpecError` for a malformed address, without the original message: it may quote a password."""
-    like = "http://catalog.example.org:8181" if spec.type == "rest" else "postgresql+psycopg2://db:5432/lake"
+    like = _EXAMPLES.get(spec.type, "postgresql+psycopg2://db:5432/lake")
     scheme = address.partition(":")[0] if "://" in address else ""
     what = f"begins with {scheme + '://'!r}" if scheme else "has no scheme"
     try:
         yield
-    except ModuleNotFoundError as error:
+    except (NotInstalledError, ModuleNotFoundError) as error:
+        if spec.type in _PACKAGES:
+            raise SpecError(
+                f"iceberg: a catalog of type {spec.type} needs Python packages that are not there; "
+                f'pip install "{_PACKAGES[spec.type]}"'
+            ) from None
+        if isinstance(error, NotInstalledError):
+            raise
         raise SpecError(
             f"iceberg: the address of catalog {spec.name!r} {what}, which needs the Python package "
             f"{error.name}; install it, or take another scheme"
@@ -195,7 +229,7 @@ def reaching(what: str) -> Iterator[None]:
         yield
     except CommitStateUnknownException:
         raise  # the caller checks whether the commit stands
-    except (SQLAlchemyError, RESTError, RequestException, ConnectionError, TimeoutError) as error:
+    except SERVICE_FAILURES as error:
         kind = StoreTimeoutError if isinstance(error, Timeout | TimeoutError) else StorageError
         raise kind(
             f"Iceberg catalog {what!r} cannot be reached or does not answer: {told_of(what, error)}; look at "
