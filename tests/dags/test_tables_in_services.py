@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hipslake.tables.iceberg import commit as committing
 
 from tests.dags.table_story import Row, Story, night_of, rows_of
-from tests.stores.iceberg_catalogs import KINDS, running_service
+from tests.stores.iceberg_catalogs import KINDS, Service, running_service
+from tests.stores.proxy import running_proxy
 
 Load = Callable[[], dict[str, Any]]
 AUDITED = """\
@@ -165,3 +168,35 @@ def test_keyed_rows_change_are_deleted_packed_and_evolve(story: Story, write: st
     assert len(story.table("objects").snapshots()) == 1
     assert story.read("objects", "magnitude") == sorted(due.values())
     assert story.sink("objects", 3) == {"sink": "skipped"}
+
+
+def test_a_task_that_does_not_know_of_its_commit_is_retried(
+    airflow: Path, load: Load, specs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committing, "_LOOKS", 1)
+    with running_service("small rest", tmp_path) as small, running_proxy(small.connection["host"]) as proxy:
+        service = Service(small.iceberg, {**small.connection, "host": proxy.endpoint})
+        monkeypatch.setenv("AIRFLOW_CONN_SURVEY", json.dumps(service.connection))
+        for name in service.environment:
+            monkeypatch.setenv(name, "another's")
+        tables = specs.parent / "tables"
+        tables.mkdir()
+
+        def at_once() -> dict[str, Any]:
+            dags = load()
+            for task in dags["iceberg_sink__nights"].tasks:
+                task.retry_delay = timedelta(0)
+            return dags
+
+        story = Story(service, at_once, tables, str(tmp_path / "warehouse"), tmp_path / "landing")
+        story.spec("nights", "")
+        due: list[Row] = []
+        for number, how in enumerate([{}, {"after": True}, {"hold": True}]):
+            due += night(number, range(4))
+            story.land("nights", number, rows_of(number, night(number, range(4))))
+            body = b'{"error": {"message": "a fault", "type": "CommitStateUnknownException", "code": 500}}'
+            fault = proxy.fail("POST", "/tables/nights$", status=500, body=body, **how)
+            assert story.sink("nights", number) == {"sink": "success"}
+            assert fault.met == 1
+            proxy.release()
+            assert story.read("nights") == sorted(due)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,8 +26,10 @@ from tests.stores.postgres import find_postgres, running_postgres
 from tests.stores.proxy import Proxy, running_proxy
 from tests.stores.relay import Loss, Relay, running_relay
 from tests.stores.small_rest_catalog import CLIENT, PREFIX, SECRET, running_small_catalog
+from tests.system import forked, sinks
 from tests.tables.fault_story import FaultStory, Step
-from tests.tables.sinking import Lake
+from tests.tables.faults import swept
+from tests.tables.sinking import Lake, utc
 
 COMMIT = r"/tables/sample$"
 pytestmark = pytest.mark.usefixtures("quick")
@@ -196,3 +200,47 @@ def test_a_commit_that_is_answered_too_late_is_looked_for(tmp_path: Path) -> Non
         story.done(step)
         story.holds()
         story.ended()
+
+
+def sink_again(root: str, iceberg: dict[str, Any], uri: str) -> None:
+    """Sink files in a process of its own."""
+    lake = Lake(Path(root))
+    lake.sink(lake.spec(iceberg=iceberg), uri=uri, start=utc("2026-01-02T00:00:00"))
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_sink_killed_around_the_commit_is_completed_by_its_retry(tmp_path: Path, moment: str) -> None:
+    with rest_story(tmp_path, 4, "copy-on-write") as story:
+        assert isinstance(story.wire, RestWire)
+        lake, proxy = story.lake, story.wire.proxy
+        spec = lake.spec(iceberg=story.behind)
+        lake.sink(spec, sinks.rows(0, 5, 1), start=utc("2026-01-01T00:00:00"))
+        given = (str(lake.root), story.behind, lake.land(sinks.rows(5, 5, 2)))
+        if moment == "before":
+            proxy.fail("POST", COMMIT, status=504, hold=True)  # and never heard of by the catalog
+        process: list[BaseProcess] = []
+        asked = threading.Event()
+
+        def kill(method: str, path: str) -> None:
+            if method == "POST" and path.endswith("/tables/sample"):
+                asked.set()
+                process[0].kill()
+                process[0].join(60)
+
+        proxy.watch = kill
+        process.append(forked.start(sink_again, *given))
+        assert asked.wait(120)
+        process[0].join(120)
+        for _ in range(100):
+            if proxy.held if moment == "before" else len(lake.table(spec).snapshots()) == 2:
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the request of the killed process has not come")
+        proxy.clear()
+        assert lake.rows(spec)["id"].to_pylist() == list(range(5 if moment == "before" else 10))
+        sink_again(*given)
+        assert lake.rows(spec)["id"].to_pylist() == list(range(10))
+        assert len(lake.table(spec).snapshots()) == 2
+        swept(lake, spec)
+        assert [path for path in sinks.orphans(lake.table(spec)) if not path.endswith(".metadata.json")] == []
