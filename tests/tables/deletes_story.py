@@ -8,16 +8,13 @@ compacts in between, also while others delete. After each commit the rows are th
 from __future__ import annotations
 
 import datetime as dt
-import random
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from hipslake.api.table import Table as OpenTable
 from hipslake.errors import ConflictError
-from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg.delete_index import files_of_snapshot
 from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from pyiceberg.table import Table
@@ -26,61 +23,18 @@ from tests.tables.compaction.compacting import compact
 from tests.tables.compaction.iceberg import request
 from tests.tables.plain_reader import counted, plain_rows
 from tests.tables.row_deletes import RowDelta
-from tests.tables.sinking import Lake
+from tests.tables.table_story import Row, TableStory, schema_of
 from tests.tables.test_commit import Interrupted
 
-BANDS = ("g", "r", None, "")
-FIRST = dt.datetime(2026, 1, 1)
-DAY = dt.timedelta(days=1)
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("band", pa.string()),
-        ("x", pa.float64()),
-        ("t", pa.timestamp("us")),
-        ("v", pa.int64()),
-    ]
-)
-Row = dict[str, Any]
 
+class DeletesStory(TableStory):
+    """An Iceberg table that others delete rows of, by position and by value."""
 
-class DeletesStory:
-    """A table, and what it should hold.
-
-    Parameters
-    ----------
-    lake : Lake
-    patch : pytest.MonkeyPatch
-    seed : int
-    partition : list of str
-        By nothing or by band.
-    size : int
-        How many times as many rows a commit has.
-    """
-
-    def __init__(
-        self, lake: Lake, patch: pytest.MonkeyPatch, seed: int, partition: list[str], size: int = 1
-    ) -> None:
-        self.lake = lake
-        self.size = size
-        self.patch = patch
-        self.random = random.Random(seed)
-        self.partition = partition
-        self.rows: dict[int, Row] = {}
-        self.operations = 0
-        self.told: list[str] = []
-        self._written = 0
-        self._sink("append", self._new(20 * size))
-
-    def step(self) -> None:
-        """Do something, and look."""
-        does = self.random.choice(self.actions())
-        self.told.append(does.__name__)
-        does()
-        self.check()
+    first = dt.datetime(2026, 1, 1)
+    schema = schema_of(None)
+    bands = ("g", "r", None, "")
 
     def actions(self) -> list[Callable[[], None]]:
-        """What may be done."""
         return [
             self.stream,
             self.stream,
@@ -92,13 +46,8 @@ class DeletesStory:
             self.pack,
         ]
 
-    def writing(self) -> dict[str, Any]:
-        """What the spec of a sink says of how it writes."""
-        return {}
-
     def check(self) -> None:
-        spec = self.spec()
-        opened = OpenTable.open(spec.table, iceberg=spec.iceberg, warehouse=self.lake.warehouse)
+        opened = self.opened()
         wanted = counted([dict(row) for row in self.rows.values()])
         found = counted(opened.read().to_pylist())
         assert found == wanted, (self.told, found - wanted, wanted - found)
@@ -134,11 +83,11 @@ class DeletesStory:
     def values(self) -> None:
         """Deletes of all rows with some values, that are no keys."""
         if self.partition:
-            band, x = self.random.choice(BANDS), self.random.choice([0.0, 1.5, None])
+            band, x = self.random.choice(self.bands), self.random.choice([0.0, 1.5, None])
             self._delete_values(pa.table({"x": pa.array([x], pa.float64())}), [band])
             self._forget([n for n, row in self.rows.items() if (row["band"], row["x"]) == (band, x)])
         else:
-            pairs = [(self.random.choice(BANDS), self.random.choice([0.0, 1.5, None])) for _ in range(2)]
+            pairs = [(self.random.choice(self.bands), self.random.choice([0.0, 1.5, None])) for _ in range(2)]
             bands, numbers = zip(*pairs, strict=True)
             told = pa.table({"x": pa.array(numbers, pa.float64()), "band": pa.array(bands, pa.string())})
             self._delete_values(told, [])
@@ -161,16 +110,6 @@ class DeletesStory:
             self.lake.engine = Interrupted(lambda: self._delete_keys(gone))
         self._sink("upsert", rows, mode="upsert", key=["id"], **self.writing())
         self.lake.engine = engine
-
-    def interval(self) -> None:
-        """All rows of some days, whoever wrote them."""
-        first = self.random.randint(0, 5)
-        start, end = FIRST + first * DAY, FIRST + (first + self.random.randint(1, 2)) * DAY
-        self._forget([n for n, row in self.rows.items() if start <= row["t"] < end])
-        rows = [row | {"t": start} for row in self._new(self.random.randint(0, 5 * self.size))]
-        source = {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}}
-        given = {"mode": "overwrite-interval", "interval": "t", "source": source, **self.writing()}
-        self._sink("interval", rows, start=start, end=end, **given)
 
     def pack(self) -> None:
         """A compaction; in some cases others delete rows meanwhile, by position or by value."""
@@ -200,8 +139,9 @@ class DeletesStory:
     def table(self) -> Table:
         return self.lake.table(self.spec())
 
-    def spec(self, **given: Any) -> TableSpec:
-        return self.lake.spec(partition=self.partition, **given)
+    def opened(self) -> OpenTable:
+        spec = self.spec()
+        return OpenTable.open(spec.table, iceberg=spec.iceberg, warehouse=self.lake.warehouse)
 
     def _meanwhile(self, what: str) -> None:
         commit = IcebergRewrite.commit
@@ -232,13 +172,13 @@ class DeletesStory:
                 some.append(row)
         older: dict[tuple[Any, ...], list[int]] = {}
         for number in latest:
-            bands = {self._place(band) for band in BANDS} if self.random.random() < 0.2 else set()
+            bands = {self._place(band) for band in self.bands} if self.random.random() < 0.2 else set()
             if number in self.rows:
                 bands.add(self._place(self.rows[number]["band"]))
             for place in bands:
                 older.setdefault(place, []).append(number)
         for place, some in puts.items():
-            path = delta.data(pa.Table.from_pylist(some, SCHEMA), place)
+            path = delta.data(pa.Table.from_pylist(some, self.schema), place)
             if at := left_out.get(place):
                 delta.positions([(path, position) for position in at], place)
         for place, numbers in older.items():
@@ -268,37 +208,6 @@ class DeletesStory:
         delta.values(rows, place)
         delta.commit()
 
-    def _forget(self, ids: list[int]) -> None:
-        self.operations += len(ids)
-        for number in ids:
-            del self.rows[number]
-
-    def _sink(self, name: str, rows: list[Row], **given: Any) -> None:
-        order = {part: in_utc(given.pop(part)) for part in ("start", "end") if part in given}
-        self._written += 1
-        spec = self.spec(name=f"{name}_{self._written}", **given)
-        self.lake.sink(spec, pa.Table.from_pylist(rows, SCHEMA), **order)
-        self.operations += len(rows)
-        self.rows |= {row["id"]: row for row in rows}
-
-    def _new(self, count: int) -> list[Row]:
-        free = [number for number in range(400 * self.size) if number not in self.rows]
-        return [self._row(number) for number in self.random.sample(free, count)]
-
-    def _row(self, number: int) -> Row:
-        self._written += 1
-        return {
-            "id": number,
-            "band": self.random.choice(BANDS),
-            "x": self.random.choice([0.0, 1.5, -2.0, None]),
-            "t": FIRST + self.random.randint(0, 6 * 24) * dt.timedelta(hours=1),
-            "v": self._written,
-        }
-
-    def _some_ids(self, most: int) -> list[int]:
-        count = min(len(self.rows), self.random.randint(0, most))
-        return self.random.sample(sorted(self.rows), count)
-
     def _place(self, band: str | None) -> tuple[Any, ...]:
         return (band,) if self.partition else ()
 
@@ -309,7 +218,3 @@ class DeletesStory:
             for at, number in enumerate(pq.read_table(path)["v"].to_pylist()):
                 found[number] = str(path), at
         return found
-
-
-def in_utc(moment: dt.datetime) -> dt.datetime:
-    return moment.replace(tzinfo=dt.UTC)

@@ -11,9 +11,9 @@ from typing import Any
 
 from hipslake.errors import ConflictError
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 from hipslake.tables.iceberg.data_files import live_files
 from hipslake.tables.iceberg.delete_index import files_of_snapshot
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from hipslake.tables.opening import open_table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, Transform
 
