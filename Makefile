@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -17,6 +17,9 @@ demo: setup ## Set everything up, run the whole chain on Gaia and Hipparcos unde
 demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
 	@include/setup/setup.sh database
 	@$(with) python -m hipslake_demo.ingest
+
+compiled: setup ## Collect all tests once: the workers of `make test` find what they import compiled
+	@$(with) python -m pytest --collect-only --quiet >/dev/null
 
 test: setup peers peers-older ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres stilts chromium

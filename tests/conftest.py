@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests import airflow_home
-from tests.examples import examples
+from tests.examples import ALL, examples
 from tests.once import made_once
 from tests.pictures import BLANK_PNG
 
@@ -31,11 +31,15 @@ if TYPE_CHECKING:
     from tests.stores.s3_server import S3Server
     from tests.stores.web import WebServer
 
-# Machines are shared, and the first example pays for imports: property tests have no clock.
+# Machines are shared, and the first example pays for imports: property tests have no clock. `make test` draws
+# from a seed that the text of each test gives, so that it fails for what was changed, and `make test-slow`
+# draws anew.
 settings.register_profile(
     "no clock",
     max_examples=examples(100, part=10),
     deadline=None,
+    derandomize=not ALL,
+    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("no clock")
@@ -121,6 +125,23 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Spare a worker the collections with which pytest ends it: of a whole run they take seconds."""
     gc.freeze()
+
+
+_SECONDS: defaultdict[str, float] = defaultdict(float)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up how long the tests of each file took, what they set up included."""
+    _SECONDS[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the files that took longest, as many as `--durations` asks tests of."""
+    number = config.getoption("durations")
+    if number:
+        terminalreporter.section(f"slowest files, of {sum(_SECONDS.values()):.0f}s of all")
+        for file in sorted(_SECONDS, key=lambda name: -_SECONDS[name])[:number]:
+            terminalreporter.write_line(f"{_SECONDS[file]:.1f}s {file}")
 
 
 def _package(path: Path) -> str:

@@ -217,7 +217,7 @@ BATCHES = st.lists(
 )
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40, part=10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=BATCHES, upserts=st.booleans())
 def test_any_stream_leaves_what_its_batches_say(
     tmp_path_factory: pytest.TempPathFactory, batches: list[Any], upserts: bool

@@ -15,7 +15,7 @@ from hipslake.steps.run import run_uri
 from hipslake.steps.upkeep.request import VacuumTableReport
 
 from tests.steps.nights import Survey
-from tests.steps.sink.test_sink_changes import FOLLOWS, catalog_rows, corrected
+from tests.steps.sink.following import FOLLOWS, catalog_rows, corrected
 from tests.steps.sinks import COLUMNS
 from tests.tables.delta.delta_lake import by_peers
 from tests.tables.test_change_data import records

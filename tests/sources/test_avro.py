@@ -2,95 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import (
-    CorruptFileError,
     InputError,
     MissingPackageError,
     ReservedColumnError,
     SchemaMismatchError,
 )
-from hipslake.sources import Source
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.sources.reading import read, source
-
-fastavro = pytest.importorskip("fastavro")
-
-SOURCE = {
-    "type": "record",
-    "name": "diaSource",
-    "namespace": "lsst.v1",
-    "fields": [
-        {"name": "diaSourceId", "type": "long"},
-        {"name": "ra", "type": "double", "doc": "Right ascension [deg]"},
-        {"name": "dec", "type": "double"},
-        {"name": "psfFlux", "type": ["null", "float"], "default": None},
-        {"name": "band", "type": ["null", "string"]},
-        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-    ],
-}
-ALERT = {
-    "type": "record",
-    "name": "alert",
-    "namespace": "lsst.v1",
-    "fields": [
-        {"name": "alertId", "type": "long"},
-        {"name": "diaSource", "type": SOURCE},
-        {"name": "prvDiaSources", "type": ["null", {"type": "array", "items": "diaSource"}]},
-        {"name": "last", "type": ["null", "lsst.v1.diaSource"]},
-        {"name": "cutout", "type": ["null", "bytes"]},
-        {"name": "flags", "type": {"type": "array", "items": "boolean"}},
-        {"name": "kind", "type": {"type": "enum", "name": "kind", "symbols": ["new", "known"]}},
-        {"name": "mark", "type": {"type": "fixed", "name": "mark", "size": 4}},
-    ],
-}
-FIRST = datetime(2026, 10, 1, tzinfo=UTC)
-
-
-def dia_source(rng: np.random.Generator, number: int) -> dict[str, Any]:
-    return {
-        "diaSourceId": number,
-        "ra": float(rng.uniform(0, 360)),
-        "dec": float(rng.uniform(-90, 90)),
-        "psfFlux": float(np.float32(rng.normal())) if number % 3 else None,
-        "band": "ugrizy"[number % 6] if number % 5 else None,
-        "seen": FIRST + timedelta(microseconds=number),
-    }
-
-
-def alerts(rows: int, seed: int = 1) -> list[dict[str, Any]]:
-    rng = np.random.default_rng(seed)
-    return [
-        {
-            "alertId": number,
-            "diaSource": dia_source(rng, number),
-            "prvDiaSources": [dia_source(rng, at) for at in range(number % 4)] if number % 7 else None,
-            "last": dia_source(rng, number + 1) if number % 2 else None,
-            "cutout": rng.bytes(number % 50) if number % 3 else None,
-            "flags": [bool(number & bit) for bit in (1, 2, 4)][: number % 4],
-            "kind": ("new", "known")[number % 2],
-            "mark": rng.bytes(4),
-        }
-        for number in range(rows)
-    ]
-
-
-def write(path: Path, schema: Any, records: list[Any], codec: str = "null", interval: int = 2000) -> None:
-    with path.open("wb") as file:
-        fastavro.writer(file, fastavro.parse_schema(schema), records, codec=codec, sync_interval=interval)
+from tests.sources.avro_files import ALERT, SOURCE, alerts, avro, container_of, fastavro, record_of, write
+from tests.sources.reading import read
 
 
 def flat(record: dict[str, Any], separator: str = "_") -> dict[str, Any]:
@@ -116,10 +42,6 @@ def flat(record: dict[str, Any], separator: str = "_") -> dict[str, Any]:
     for field in ALERT["fields"]:
         put(field["name"], field["type"], record[field["name"]])  # type: ignore[index]
     return row
-
-
-def avro(folder: Path, **options: Any) -> Source:
-    return source("avro", f"{folder}/*.avro", **options)
 
 
 @pytest.mark.sampled(3)
@@ -190,14 +112,6 @@ def test_paths_that_meet_are_told(tmp_path: Path) -> None:
     assert read(avro(tmp_path, separator="__")).to_pylist() == [{"a__ra": 1.0, "a_ra": 2.0}]
 
 
-def record_of(kind: Any) -> dict[str, Any]:
-    return {
-        "type": "record",
-        "name": "r",
-        "fields": [{"name": "id", "type": "long"}, {"name": "v", "type": kind}],
-    }
-
-
 LOGICAL = [
     ({"type": "int", "logicalType": "date"}, 20_000, pa.date32()),
     ({"type": "int", "logicalType": "time-millis"}, 5_000, pa.time32("ms")),
@@ -260,112 +174,6 @@ def test_what_columns_cannot_be_is_refused_by_its_path(tmp_path: Path, kind: Any
     assert "a.avro" in str(told.value)
 
 
-SYNC = bytes(range(16))
-
-
-def long(number: int) -> bytes:
-    value, found = number << 1 ^ number >> 63, bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def container_of(schema: Any, blocks: list[tuple[int, bytes]], codec: bytes = b"null") -> bytes:
-    """A container file, byte by byte."""
-    metadata = {b"avro.schema": json.dumps(schema).encode(), b"avro.codec": codec}
-    content = b"Obj\x01" + long(len(metadata))
-    for key, value in metadata.items():
-        content += long(len(key)) + key + long(len(value)) + value
-    content += long(0) + SYNC
-    for records, data in blocks:
-        content += long(records) + long(len(data)) + data + SYNC
-    return content
-
-
-def pieces(content: bytes) -> Iterator[bytes]:
-    for size in range(1, len(content), max(1, len(content) // 60)):
-        yield content[:size]
-
-
-def test_a_truncated_file_is_told_wherever_it_ends(tmp_path: Path) -> None:
-    """But between two blocks: there no file says that it is to go on."""
-    write(tmp_path / "a.avro", ALERT, alerts(200))
-    content = (tmp_path / "a.avro").read_bytes()
-    with io.BytesIO(content) as file:
-        ends = {block.offset for block in fastavro.block_reader(file)}
-    cuts = [cut for cut in pieces(content) if len(cut) not in ends]
-    assert len(cuts) > 50
-    for cut in cuts:
-        (tmp_path / "a.avro").write_bytes(cut)
-        with pytest.raises(CorruptFileError, match=r"a\.avro"):
-            read(avro(tmp_path), 5000)
-
-
-BAD = {
-    "a record too short": ([(2, long(1) + b"\x00" * 8)], "record 2 of 2 cannot be read"),
-    "bytes left over": ([(1, long(1) + b"\x00" * 8 + b"rest")], "4 bytes are left over"),
-    "more records than bytes": (
-        [(1 << 40, long(1) + b"\x00" * 8)],
-        "record 2 of 1099511627776 cannot be read",
-    ),
-    "fewer than none": ([(-1, long(1) + b"\x00" * 8)], "tells of -1 records"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_record_is_told_by_its_block_and_number(tmp_path: Path, name: str) -> None:
-    blocks, said = BAD[name]
-    good = (3, 3 * (long(7) + b"\x00" * 8))
-    (tmp_path / "a.avro").write_bytes(container_of(record_of("double"), [good, *blocks]))
-    with pytest.raises(CorruptFileError, match=said) as told:
-        read(avro(tmp_path))
-    assert f"{tmp_path}/a.avro" in str(told.value)
-
-
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [
-        ("string", long(1 << 60) + b"short"),
-        ("string", long(2) + b"\xff\xfe"),
-        ("bytes", long(-5)),
-        ({"type": "array", "items": "int"}, long(1 << 50) + long(3)),
-        ({"type": "array", "items": "int"}, long(-(1 << 50)) + long(3) + long(3)),
-        ({"type": "enum", "name": "e", "symbols": ["a"]}, long(9)),
-        (["null", "int"], long(7)),
-        ("long", b"\xff" * 20),
-        ("int", long(1 << 40)),
-    ],
-    ids=str,
-)
-def test_a_value_that_is_none_is_told(tmp_path: Path, kind: Any, data: bytes) -> None:
-    (tmp_path / "a.avro").write_bytes(container_of(record_of(kind), [(1, long(1) + data)]))
-    with pytest.raises(CorruptFileError, match=r"a\.avro"):
-        read(avro(tmp_path))
-
-
-def test_no_container_and_no_codec_are_told(tmp_path: Path) -> None:
-    (tmp_path / "a.avro").write_bytes(b"\x00\x00\x00\x00\x01 an alert of a stream")
-    with pytest.raises(CorruptFileError, match="no Avro object container file"):
-        read(avro(tmp_path))
-    (tmp_path / "a.avro").write_bytes(container_of(record_of("int"), [], b"brotli"))
-    with pytest.raises(
-        InputError, match="compressed by 'brotli', which is not read; there are null, deflate"
-    ):
-        read(avro(tmp_path))
-
-
-def test_a_block_that_grows_without_end_is_refused(tmp_path: Path) -> None:
-    import zlib
-
-    packing = zlib.compressobj(9, zlib.DEFLATED, -15)
-    zeros = bytes(1 << 24)
-    packed = b"".join(packing.compress(zeros) for _ in range(20)) + packing.flush()
-    (tmp_path / "a.avro").write_bytes(container_of(record_of("int"), [(1, packed)], b"deflate"))
-    with pytest.raises(InputError, match="unpacks to more than 256 MiB"):
-        read(avro(tmp_path))
-
-
 def test_without_fastavro_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "a.avro", record_of("int"), [{"id": 1, "v": 2}])
     monkeypatch.setitem(sys.modules, "fastavro", None)
@@ -385,18 +193,3 @@ def test_a_changed_schema_is_told_with_both_files(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match=r"b\.avro has no column 'v'"):
         read(avro(tmp_path))
     assert read(avro(tmp_path, missing_columns="null"))["v"].to_pylist() == [0.5, None]
-
-
-@given(damage=st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=4))
-def test_damage_anywhere_ends_in_rows_or_in_an_error_of_ours(
-    damage: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("damaged")
-    rows = [{"id": number, "v": ["a", "bc"]} for number in range(30)]
-    write(folder / "a.avro", record_of({"type": "array", "items": "string"}), rows, interval=64)
-    content = bytearray((folder / "a.avro").read_bytes())
-    for at, value in damage:
-        content[at % len(content)] = value
-    (folder / "a.avro").write_bytes(bytes(content))
-    with contextlib.suppress(CorruptFileError, InputError, ReservedColumnError):
-        read(avro(folder), 100)

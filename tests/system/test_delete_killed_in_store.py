@@ -20,9 +20,9 @@ MAG = {"append": 3, "upsert": 4, "reassign": 4}
 CHOSEN = 4  # rows of each delete or reassignment
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow  # test_upsert_killed_in_store.py tries in each run what a kill leaves in a store
 @pytest.mark.usefixtures("dead_at_once")
-@pytest.mark.parametrize("kills", [1, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, 40])
 @pytest.mark.parametrize("mode", ["append", "upsert", "reassign"])
 def test_whenever_they_are_killed_their_retries_end_in_what_was_asked_for(
     tmp_path: Path, bucket: str, s3_proxy: Proxy, mode: str, kills: int

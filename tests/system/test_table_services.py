@@ -12,7 +12,7 @@ import pytest
 from hipslake.errors import ConflictError, SpecError, StorageError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
-from hipslake.tables.iceberg.compacted_table import IcebergRewrite
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 
 from tests.stores.iceberg_catalogs import KINDS, Service, running_service
 from tests.stores.rest_catalog import find_weed, running_rest_catalog

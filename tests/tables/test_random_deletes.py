@@ -14,6 +14,7 @@ from tests.tables.writes_story import WritesStory
 MANY = int(os.environ.get("HIPSLAKE_TEST_OPERATIONS", "20000"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("partition", [[], ["band"]])
 def test_a_few_operations_leave_what_a_dict_has(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, partition: list[str]
@@ -34,6 +35,7 @@ def test_many_operations_leave_what_a_dict_has(
         story.step()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("partition", [[], ["band"]])
 def test_a_few_writes_of_deletes_leave_what_a_dict_has(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, partition: list[str]
@@ -53,6 +55,7 @@ def test_many_writes_of_deletes_leave_what_a_dict_has(
         story.step()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_few_rewrites_leave_what_a_dict_has(lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     story = RewritesStory(lake, monkeypatch, seed, [])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import healpy
 import numpy as np
@@ -21,44 +21,14 @@ from hipslake_airflow.web.others import named_others
 from hipslake_airflow.web.source_answer import adopted_source, shown_address
 
 from tests.catalog.foreign_trees import variant
-from tests.catalog.publishing import Published, publish
+from tests.catalog.publishing import publish
 from tests.stores.slow import running_slow
+from tests.web.of_others import CONE, READ, SHOWN, SPEC, PageOf, Place, listed, near, told
 
 if TYPE_CHECKING:
     from tests.web.catalogs_page import Page
 
 pytestmark = pytest.mark.sampled(2)
-
-READ = {
-    "plain": "as it is",
-    "old": "hipscat",
-    "bare": "bare",
-    "mixed": "mixed up and unplaced",
-    "parts": "folders, mixed up",
-}
-"""Catalogs of others that are read where they lie, and the forms of their trees."""
-SHOWN = [*READ, "theirs", "copied"]
-"""All that have the same rows; the last two are adopted."""
-CONE = (50.0, 10.0, 12.0)
-SPEC = """\
-name: sources
-source: {uri: x, format: parquet}
-position: {ra: ra, dec: dec}
-co_partitioned: []
-position_from: {catalog: stars, on: {id: id}}
-"""
-PageOf = Callable[..., "Page"]
-
-
-class Place(NamedTuple):
-    """A warehouse that adopts, trees of others, and the rows that are in all of them."""
-
-    root: Path
-    published: Published
-
-    @property
-    def others(self) -> str:
-        return " ".join(f"{name}={self.root / name}" for name in READ)
 
 
 @pytest.fixture(scope="module")
@@ -96,25 +66,6 @@ def page_of(airflow: Path) -> Iterator[PageOf]:
 @pytest.fixture(scope="module")
 def page(page_of: PageOf, place: Place) -> Page:
     return page_of(place.root / "warehouse", place.others, place.root / "specs")
-
-
-def told(page: Page, path: str, code: int = 200, **asked: Any) -> Any:
-    answer = page.as_user().get(f"/hipslake/api/catalogs{path}", params=asked)
-    assert answer.status_code == code, answer.text[:500]
-    return answer.json()
-
-
-def listed(page: Page, **user: Any) -> dict[str, dict[str, Any]]:
-    answer = page.as_user(**user).get("/hipslake/api/catalogs")
-    assert answer.status_code == 200
-    return {each["name"]: each for each in answer.json()}
-
-
-def near(place: Place, ra: float, dec: float, radius: float) -> np.ndarray:
-    """Which rows of the source lie in a cone."""
-    lon, lat, x, y = np.radians([*place.published.degrees, np.full(1500, ra), np.full(1500, dec)])
-    cosine = np.sin(lat) * np.sin(y) + np.cos(lat) * np.cos(y) * np.cos(lon - x)
-    return np.asarray(np.degrees(np.arccos(np.clip(cosine, -1, 1))) <= radius)
 
 
 def test_they_are_listed_and_marked(page: Page, place: Place) -> None:

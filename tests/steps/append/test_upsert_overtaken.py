@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.examples import examples
 from tests.steps import in_process
 from tests.steps.append.overtaking import Overtake
 from tests.steps.nights import FIRST
@@ -84,14 +85,14 @@ def test_a_rollback_and_the_same_night(survey: UpsertSurvey, overtake: Overtake)
     ("more", "kind"),
     [("", UpsertSurvey), (f"append: add_file{TWO_GROUPS}", UpsertSurvey), (TWO_GROUPS, UpsertHistory)],
 )
-def test_eight_writers_of_the_same_keys(tmp_path: Path, more: str, kind: type[UpsertSurvey]) -> None:
+def test_writers_of_the_same_keys(tmp_path: Path, more: str, kind: type[UpsertSurvey]) -> None:
     survey = kind(tmp_path, threshold="30 rows", more=more)
-    folders = []
-    for number in range(8):
+    folders, writers = [], examples(8, part=2)
+    for number in range(writers):
         survey.nights[number] = night(number, range(10 * number, 10 * number + 60))
         survey.land(number, table_of(survey.nights[number]))
         folders.append(survey.start(number))
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(writers) as pool:
         reports = list(pool.map(in_process.append, folders))
-    assert sorted(report.version or 0 for report in reports) == list(range(1, 9))
+    assert sorted(report.version or 0 for report in reports) == list(range(1, writers + 1))
     survey.assert_holds_the_state()

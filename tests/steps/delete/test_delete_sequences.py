@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.metadata import CatalogMetadata
 
+from tests.examples import examples
 from tests.sequences.story import MARGIN, random_records
 from tests.steps.deletions import STAR, DeletingSurvey
 from tests.steps.margins import assert_margins_are_exact
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.sampled(7)
 
 KEYS = 50
 NIGHTS = 5
+STEPS = examples(9, part=2)
 SEED = int(os.environ.get("DELETE_SEED", "0"))  # another one gives other sequences
 CONE = "cone 80.5 20.5 0.4deg"
 
@@ -112,7 +114,7 @@ def play(survey: ChoosingSurvey, seed: int, steps: int) -> None:
 def test_records_and_deletes(tmp_path: Path, layout: str, append: str, groups: str, ordered: bool) -> None:
     more = f"append: {append}\n{groups}{MARGIN}"
     seed = crc32(repr(("delete", layout, append, groups, ordered, SEED)).encode())
-    play(ChoosingSurvey(tmp_path, threshold="9 rows", layout=layout, more=more, ordered=ordered), seed, 9)
+    play(ChoosingSurvey(tmp_path, threshold="9 rows", layout=layout, more=more, ordered=ordered), seed, STEPS)
 
 
 def night_of_stars(rng: np.random.Generator, number: int) -> pa.Table:

@@ -33,12 +33,12 @@ def folders(output: Storage) -> list[str]:
 
 def test_a_store_has_a_list_and_no_link(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse = f"{bucket}/hips"
-    published(warehouse, some_sky(300))
+    published(warehouse, some_sky(60))
     first = run(asked(warehouse, order_by="mag", allsky_rows=5))
     output = Storage.at(f"{warehouse}/exports/hips/stars")
     assert folders(output) == [first.output.rpartition("/")[2]]
     served = fetched(output.uri(), tmp_path / "a")
-    assert len(read_hips(served / folders(output)[0]).rows) == 300
+    assert len(read_hips(served / folders(output)[0]).rows) == 60
     assert read_properties(served / "hipslist")["hips_service_url"] == first.output
     assert not output.exists("current")
     assert run(asked(warehouse, "again", order_by="mag", allsky_rows=5)).unchanged

@@ -62,7 +62,7 @@ def test_nights_in_any_order(tmp_path: Path, layout: str, groups: str, append: s
     bring(survey, 0, rows_of_night(0, 600))
     index(survey)
     followed = 0
-    for step in range(examples(30)):
+    for step in range(examples(30, part=10)):
         act = rng.choice(["night", "again", "small", "compact", "back", "delete", "index", "index"])
         if act in ("night", "small"):
             number = int(rng.integers(0, 30))
@@ -98,7 +98,7 @@ def test_upserts(tmp_path: Path, layout: str, groups: str) -> None:
     """Rows move, go and come back."""
     rng = np.random.default_rng(len(layout) + len(groups))
     survey = UpsertSurvey(tmp_path, threshold="30 rows", layout=layout, more=f"index: [id, night]\n{groups}")
-    for step in range(examples(30)):
+    for step in range(examples(30, part=10)):
         number = int(rng.integers(0, 8))
         keys = rng.choice(200, int(rng.integers(1, 120 if step < 2 else 40)), replace=False)
         records = [

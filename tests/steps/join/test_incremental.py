@@ -20,6 +20,7 @@ from hipslake.steps.join.request import JoinReport
 from hipslake.storage.folder import Storage
 
 from tests.catalog.leftovers import missing
+from tests.examples import examples
 from tests.steps import in_process
 from tests.steps.join.living import (
     MATCH,
@@ -91,7 +92,7 @@ def test_whatever_happens_to_the_sides(two_sides: MakeSides, tmp_path: Path, see
     spec["threshold"] = f"{rng.choice([25, 90, 400])} rows"
     sides = two_sides(rng.randrange(len(SIDES)), rows=200)
     published_twice(tmp_path, spec)
-    for _ in range(5):
+    for _ in range(examples(5, part=2)):
         for _ in range(rng.choice([1, 1, 2])):
             kind = rng.choice(["night", "night", "night", "empty", "compact", "rollback"])
             change(kind, rng.choice(sides), rng.randrange(6), rng)
@@ -137,8 +138,8 @@ def test_several_right_sides(two_sides: MakeSides, tmp_path: Path) -> None:
         assert report.leaves_kept > report.leaves_written
 
 
+@pytest.mark.slow  # test_incremental_margins.py tries such leaves in each run
 @pytest.mark.parametrize("size", ["9 KiB", "14 KiB"])
-@pytest.mark.sampled(2)
 def test_leaves_that_are_bounded_in_bytes(two_sides: MakeSides, tmp_path: Path, size: str) -> None:
     a, b = two_sides()
     spec = MATCH | {"threshold": size, "how": "left"}

@@ -21,6 +21,7 @@ from hipslake.steps.margin import tasks
 from hipslake.steps.margin.request import MARGIN_FILES
 from hipslake.steps.tables import write_table
 
+from tests.examples import examples
 from tests.steps import in_process
 from tests.steps.join.living import MATCH as MATCH_ALONE
 from tests.steps.join.living import (
@@ -82,7 +83,7 @@ def test_whatever_happens_to_the_sides(two_sides: MakeSides, tmp_path: Path, see
         spec["threshold"] = f"{rng.choice([15, 60])} rows"
     sides = upserted(tmp_path) if seed % 3 == 2 else two_sides(seed % 3, rows=200)
     published_twice(tmp_path, spec)
-    for _ in range(4):
+    for _ in range(examples(4, part=2)):
         change(rng.choice(sides), rng)
         if not all(side.catalog.metadata.total_rows for side in sides):
             continue

@@ -68,7 +68,7 @@ def test_a_rollback_brings_both_back_and_a_vacuum_leaves_them(lake: Lake, layout
 
 @pytest.mark.peers
 def test_lsdb_finds_both_in_the_collection(lake: Lake, peers_python: str) -> None:
-    catalog = lake.ingest("sources", sources_table(objects_table()), **BOTH)
+    catalog = lake.ingest("sources", sources_table(objects_table(600), rows=2500), **BOTH)
     pointer = Path(catalog.uri, "collection.properties").read_text()
     assert "default_margin=" in pointer
     assert "default_index=source_id\n" in pointer

@@ -63,7 +63,7 @@ class Sky:
             assert_margins_are_exact(catalog)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "spec",

@@ -14,7 +14,7 @@ from hipslake.steps.sink.request import SinkRequest
 from hipslake.steps.sink.sink_size import bytes_to_sink
 
 from tests.steps.nights import FIRST, Survey
-from tests.steps.sink.test_sink_changes import FOLLOWS, assert_follows, corrected
+from tests.steps.sink.following import FOLLOWS, assert_follows, corrected
 from tests.steps.sinks import COLUMNS, INCREMENTS, Lake, interval, landed, told
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.steps.compact_table.request import CompactTableRequest
+from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from tests.tables.compaction import compacting
@@ -26,3 +33,37 @@ def table_of(lake: Lake) -> Table:
 def content(lake: Lake) -> tuple[int, int]:
     rows = table_of(lake).scan().to_arrow()
     return rows.num_rows, row_checksum(rows)
+
+
+def files_of(lake: Lake) -> list[DataFile]:
+    return live_files(table_of(lake))
+
+
+def sizes_of(lake: Lake) -> list[int]:
+    return sorted(file.file_size_in_bytes for file in files_of(lake))
+
+
+def dated(rows: int, seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    start = dt.datetime(2026, 1, 30)
+    at = [start + dt.timedelta(hours=int(hours)) for hours in random.integers(0, 24 * 60, rows)]
+    return pa.table(
+        {
+            "id": random.permutation(rows) + seed * 10_000,
+            "at": pa.array([None if n % 50 == 0 else each for n, each in enumerate(at)], pa.timestamp("us")),
+            "band": ["g" if n % 3 else "r" for n in range(rows)],
+            "flux": random.normal(size=rows),
+        }
+    )
+
+
+def during(monkeypatch: pytest.MonkeyPatch, others: Any, at: int = 1) -> None:
+    """Let something happen before the commit of this number."""
+    commit, calls = IcebergRewrite.commit, iter(range(1, 100))
+
+    def second(self: IcebergRewrite, *told: Any) -> Any:
+        if next(calls) == at:
+            others()
+        return commit(self, *told)
+
+    monkeypatch.setattr(IcebergRewrite, "commit", second)

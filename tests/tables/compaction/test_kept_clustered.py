@@ -104,6 +104,7 @@ def test_a_sink_writes_its_files_along_the_curve(lake: Lake) -> None:
     assert max(sizes) < 1.5 * min(sizes)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("partition", [[], ["band"]])
 def test_nights_are_kept_clustered_within_the_bound(lake: Lake, partition: list[str]) -> None:
     spec = lake.spec(**BY, partition=partition)

@@ -15,6 +15,7 @@ from tests.peers.running import run_peer
 from tests.tables.delta.vectors import positions_of
 from tests.tables.sinking import Lake
 
+OTHERS = Path(__file__).with_name("others_write_delta.py")
 Row = dict[str, Any]
 
 
@@ -92,3 +93,22 @@ def by_peers(
     program = Path(__file__).with_name("read_delta_by_peers.py")
     run_peer(python, program, str(location), str(folder), ",".join(only))
     return {path.stem: pq.read_table(path) for path in sorted(folder.glob("*.parquet"))}
+
+
+def others(python: str, location: Path | str, *what: str) -> Any:
+    """Let delta-rs write, or look."""
+    return json.loads(run_peer(python, OTHERS, str(location), *what))
+
+
+def values(location: Path) -> list[tuple[int, int]]:
+    return sorted((row["id"], row["value"]) for row in plain_delta_rows(location))
+
+
+def rows(keys: list[int], value: int, group: str = "g0") -> pa.Table:
+    return pa.table(
+        {
+            "id": pa.array(keys, pa.int64()),
+            "group": pa.array([group] * len(keys), pa.string()),
+            "value": pa.array([value] * len(keys), pa.int64()),
+        }
+    )

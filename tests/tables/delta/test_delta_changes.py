@@ -18,8 +18,8 @@ from hipslake.tables.delta import delta_commit
 from hipslake.tables.opening import open_table
 from pydantic import ValidationError
 
-from tests.tables.delta.delta_lake import DeltaLake, plain_delta_rows, plain_log
-from tests.tables.delta.test_delta_commits import Killed, rows, values
+from tests.tables.delta.delta_lake import DeltaLake, plain_delta_rows, plain_log, rows, values
+from tests.tables.delta.test_delta_interrupted import Killed
 from tests.tables.sinking import utc
 from tests.tables.test_change_data import CHANGES, records
 from tests.tables.test_sink_modes import interval

@@ -19,8 +19,14 @@ from hipslake.tables.delta.delta_vector_writer import DeltaVectorWriter, with_wi
 from hipslake.tables.opening import open_table
 
 from tests.tables.compaction.compacting import compact, request
-from tests.tables.delta.delta_lake import DeltaLake, by_peers, plain_delta_rows, plain_log
-from tests.tables.delta.test_delta_commits import rows, values
+from tests.tables.delta.delta_lake import (
+    DeltaLake,
+    by_peers,
+    plain_delta_rows,
+    plain_log,
+    rows,
+    values,
+)
 from tests.tables.delta.vectors import positions_of
 from tests.tables.sinking import utc
 from tests.tables.test_commit import Interrupted

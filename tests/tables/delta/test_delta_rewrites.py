@@ -259,6 +259,7 @@ def test_partitions_are_chosen_by_their_values(by_band: DeltaLake, partitions: s
     assert bands(by_band)["g"] == 4
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "by", [{}, {"mode": "hilbert", "columns": ["ra", "dec"]}, {"mode": "sort", "sort": ["ra"]}]
 )

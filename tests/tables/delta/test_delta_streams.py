@@ -13,8 +13,8 @@ from hipslake.tables.delta import delta_commit
 
 from tests.peers.running import run_peer
 from tests.tables.compaction.compacting import compact, request
-from tests.tables.delta.delta_lake import plain_delta_rows
-from tests.tables.delta.test_delta_commits import OTHERS, Killed
+from tests.tables.delta.delta_lake import OTHERS, plain_delta_rows
+from tests.tables.delta.test_delta_interrupted import Killed
 
 NAME = "survey.alerts"
 

@@ -21,8 +21,15 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.tables.compaction.compacting import compact, request
-from tests.tables.delta.delta_lake import DeltaLake, by_peers, plain_delta_rows, plain_log
-from tests.tables.delta.test_delta_commits import others, rows, values
+from tests.tables.delta.delta_lake import (
+    DeltaLake,
+    by_peers,
+    others,
+    plain_delta_rows,
+    plain_log,
+    rows,
+    values,
+)
 from tests.tables.sinking import utc
 from tests.tables.test_sink_modes import interval
 
@@ -121,7 +128,7 @@ COMPACTION = st.tuples(st.just("compact"), st.sampled_from([1, 2]), st.just([]))
 
 @pytest.mark.properties
 @given(st.lists(st.one_of(NIGHT, NIGHT, COMPACTION), min_size=2, max_size=8), st.booleans())
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40, part=10), deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_sequence_of_nights_and_compactions_leaves_each_night_as_it_came_last(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, list[int]]], parted: bool
 ) -> None:

@@ -16,8 +16,7 @@ from hipslake.tables.delta.delta_compaction import DeltaRewrite
 from hipslake.tables.opening import open_table
 
 from tests.tables.compaction.compacting import compact, request
-from tests.tables.delta.delta_lake import DeltaLake, by_peers
-from tests.tables.delta.test_delta_commits import rows
+from tests.tables.delta.delta_lake import DeltaLake, by_peers, rows
 from tests.tables.delta.vectors import KINDS, data_files, delete_by_vectors
 from tests.tables.sinking import utc
 from tests.tables.test_sink_modes import interval
