@@ -69,6 +69,13 @@ def test_values_belong_to_their_row_and_column() -> None:
     assert row_checksum(pa.table({"a": [1], "b": [2]})) != row_checksum(pa.table({"a": [2], "b": [1]}))
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float32(), pa.date32(), pa.decimal128(12, 0), pa.string()])
+def test_a_null_belongs_to_its_column(kind: pa.DataType) -> None:
+    none, zero = pa.array([None], kind), pa.array([0], pa.int32()).cast(kind)
+    sums = {row_checksum(pa.table([one, two], ["a", "b"])) for one in (none, zero) for two in (none, zero)}
+    assert len(sums) == 4
+
+
 def test_how_values_are_stored_does_not_count() -> None:
     texts = pa.array(["a", "b", None, "a"])
     plain = row_checksum(pa.table({"x": texts}))

@@ -58,7 +58,7 @@ def _quick_hashes(
 
     It is good enough to tell whether rows are the same, not to look some up: of numbers, each column adds its
     bits times an odd number of its own, after the upper half was laid upon the lower one, so that a sign that
-    is lost in two columns is seen. The sum is mixed.
+    is lost in two columns is seen; a null counts as certain bits. The sum is mixed.
     """
     total = np.zeros(rows.num_rows, np.uint64)
     part = np.empty(rows.num_rows, np.uint64)
@@ -78,9 +78,9 @@ def _quick_hashes(
         for place, words in enumerate(_words_of(column)):
             np.right_shift(words, np.uint64(32), out=part)
             part ^= words
-            part *= _factor(at, place)
             if missing is not None:
                 part[missing] = _NULL
+            part *= _factor(at, place)
             total += part
     return mix_in_place(total)
 
