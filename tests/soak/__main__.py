@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hipslake.spark.kernel import use_small_pages
+from hipslake.engine.own_process import tune_process
 
 from tests.soak.page import note_soak
 from tests.soak.verdict import judged
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder to leave the measures in, a line of JSON a night")
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    use_small_pages()
+    tune_process()
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hipslake-soak-", dir=given.keep) as place:
         from tests.soak.running import run_nights

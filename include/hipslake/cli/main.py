@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from hipslake.cli.repeated_options import OneValueParser
+from hipslake.engine.own_process import tune_process
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -56,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if it went well, 1 if it failed, 2 if the arguments are wrong, 3 and 4 as `hipslake --help` says,
         130 if it was interrupted.
     """
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        tune_process()
+        arguments = sys.argv[1:]
+    arguments = list(arguments)
     parser = _parser(arguments)
     try:
         options = parser.parse_args(arguments)

@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable
 from importlib import import_module
 
+from hipslake.engine.own_process import tune_process
 from hipslake.spark.installed import prefer_installed_pyspark
-from hipslake.spark.kernel import use_small_pages
 
 Worker = Callable[[socket.socket, bool], int]
 
@@ -31,7 +31,7 @@ IMPORTED = (
 
 def prepare() -> None:
     """Import what tasks need. No thread of ours or Python's may start: a fork would lose it."""
-    use_small_pages()
+    tune_process()
     prefer_installed_pyspark()
     for module in IMPORTED:
         import_module(module)

@@ -8,8 +8,8 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NoReturn
 
+from hipslake.engine.own_process import tune_process
 from hipslake.spark.installed import prefer_installed_pyspark
-from hipslake.spark.kernel import use_small_pages
 from hipslake.steps.registry import STEPS
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
 from hipslake.steps.run import RunFolder, StartedJob
@@ -37,7 +37,7 @@ def run_job(name: str) -> NoReturn:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)
     request_uri, report_uri = job_arguments()
-    use_small_pages()
+    tune_process()
     prefer_installed_pyspark()
     with ThreadPoolExecutor(1) as pool:
         function = pool.submit(STEPS[name].function)

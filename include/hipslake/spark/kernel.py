@@ -1,4 +1,4 @@
-"""Kernel settings for speed: Linux only, without effect on other systems."""
+"""When the kernel writes new files to disk: Linux only, without effect on other systems."""
 
 from __future__ import annotations
 
@@ -7,19 +7,7 @@ import math
 import sys
 from pathlib import Path
 
-_PR_SET_THP_DISABLE = 41  # linux/prctl.h
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
-
-
-def use_small_pages() -> None:
-    """Take no huge pages from now on; processes that this one starts do not either.
-
-    numpy and Arrow ask for them. They are cut from the largest free blocks, which in a virtual machine the
-    host may long have taken back: then each is fetched anew and zeroed, which takes several times as long as
-    small pages that were in use a moment ago.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)  # an old kernel's refusal does no harm
 
 
 def bytes_kept_unwritten(vm: Path = Path("/proc/sys/vm"), memory: Path = Path("/proc/meminfo")) -> float:

@@ -6,10 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _SAMPLE_ROWS = 1 << 14
-_FIRST_ROWS = 1 << 11
 _SAMPLE_BYTES = 64 << 20  # of a column; Arrow counts no more than 2 GiB of texts
-_MOST_DISTINCT_FIRST = 0.95
-_MOST_DISTINCT = 0.5  # of a sample's values, in a column that gets a dictionary
+_MOST_DISTINCT = ((1 << 8, 0.99), (1 << 11, 0.95), (_SAMPLE_ROWS, 0.5))
+"""Of so many rows of a column that gets a dictionary, the largest share of values that differ.
+
+What differs nearly everywhere in few rows does so in more, and to count those takes long. Of n rows with V
+values that are all as frequent, a share of 1 - n/2V differs: V = 10,000 leads to about each of the shares.
+"""
 
 
 def repeating_columns(rows: pa.Table) -> list[str] | bool:
@@ -44,8 +47,8 @@ def _repeats(values: pa.ChunkedArray) -> bool:
         return True
     while len(values) > 1 and values.nbytes > _SAMPLE_BYTES:
         values = values.slice(0, len(values) // 2)
-    # What differs nearly everywhere in few rows does so in more; to count those takes long.
-    for some, most in ((values.slice(0, _FIRST_ROWS), _MOST_DISTINCT_FIRST), (values, _MOST_DISTINCT)):
+    for rows, most in _MOST_DISTINCT:
+        some = values.slice(0, rows)
         if pc.count_distinct(some, mode="all").as_py() > len(some) * most:
             return False
     return True

@@ -37,7 +37,6 @@ from hipslake.storage.access import access_asked
 from hipslake.storage.timeouts import timeouts
 from hipslake.tables.iceberg.file_properties import check_properties
 from hipslake.tables.iceberg.metadata_files import metadata_failures
-from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
 
 TABLES = "tables"
 """The folder of the warehouse in which tables lie."""
@@ -140,6 +139,9 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
         )
     with reaching(spec.name), _making_sense(spec, address):
         if spec.type == "rest":
+            # Its client takes a while to import, which tables of other catalogs do without.
+            from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
+
             conf: dict[str, Any] = {**known, **given}
             return LimitedRestCatalog(spec.name, **conf)
         try:

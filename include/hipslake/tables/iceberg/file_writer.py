@@ -7,6 +7,7 @@ readers may else skip files that hold some.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -248,8 +249,15 @@ class FileWriter:
             if field.field_id in plan and plan[field.field_id].mode.type == MetricModeTypes.NONE:
                 continue
             if pa.types.is_floating(column.type):
-                counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
+                counts[field.field_id] = _nan_count(column)
         return counts
+
+
+def _nan_count(column: pa.ChunkedArray) -> int:
+    total = pc.sum(column).as_py()
+    if total is None or math.isfinite(total):
+        return 0  # a sum with a NaN is NaN
+    return int(pc.sum(pc.is_nan(column)).as_py() or 0)
 
 
 def _is_bounded_time(column: StatisticsCollector) -> bool:

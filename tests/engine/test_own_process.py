@@ -1,0 +1,41 @@
+"""A process of our own collects garbage seldom, and takes no huge pages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import gc, sys
+from hipslake.engine.own_process import tune_process
+class Cycle:
+    def __init__(self): self.self = self
+    def __del__(self): print("collected")
+before = gc.get_threshold()[0]
+if sys.argv[1] == "tuned":
+    tune_process()
+assert (gc.get_threshold()[0] > before) is (sys.argv[1] == "tuned")
+kept = Cycle()
+if sys.platform == "linux":
+    print([line for line in open("/proc/self/status") if line.startswith("THP_enabled")])
+else:
+    print()
+"""
+
+
+def lines_of(how: str) -> list[str]:
+    ran = subprocess.run([sys.executable, "-c", PROGRAM, how], check=True, capture_output=True, text=True)
+    return ran.stdout.splitlines()
+
+
+def test_garbage_is_not_collected_when_a_tuned_process_ends() -> None:
+    assert lines_of("tuned")[1:] == []
+    assert lines_of("plain")[1:] == ["collected"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has them")
+def test_a_tuned_process_has_no_huge_pages() -> None:
+    assert lines_of("tuned")[0] == r"['THP_enabled:\t0\n']"
+    assert lines_of("plain")[0] == r"['THP_enabled:\t1\n']"
