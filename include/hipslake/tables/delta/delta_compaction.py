@@ -45,6 +45,7 @@ from hipslake.tables.delta.delta_writes import (
     writes_below,
 )
 from hipslake.tables.fitting import from_internal
+from hipslake.tables.fitting_exchanges import commit_fitting
 from hipslake.tables.new_files import NewFile
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -255,26 +256,9 @@ class DeltaRewrite:
         point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
         stepped: int = 0,
     ) -> CommittedExchanges:
-        standing = list(range(len(exchanges)))
-        refused: dict[int, str] = {}
-        while True:
-            try:
-                version = self._committed([exchanges[at] for at in standing])
-            except ConflictError:
-                # Nothing was committed. What others have changed is left out, and the rest tried again.
-                found = self._misfits(exchanges, standing)
-                if not found or len(found) == len(standing):
-                    raise
-                refused |= found
-                standing = [at for at in standing if at not in found]
-                log.warning(
-                    "Table %s: %d groups are left out, as others have changed their files: %s.",
-                    self._of._name,
-                    len(found),
-                    next(iter(found.values())),
-                )
-            else:
-                return CommittedExchanges(version, refused)
+        return commit_fitting(
+            self._of._name, exchanges, self._committed, lambda places: self._misfits(exchanges, places)
+        )
 
     def _committed(self, exchanges: Sequence[FileExchange]) -> str:
         """Commit all of some exchanges, or none."""

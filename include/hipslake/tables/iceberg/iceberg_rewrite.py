@@ -16,6 +16,7 @@ from hipslake.tables.compaction_protocol import (
     CommittedExchanges,
     FileExchange,
 )
+from hipslake.tables.fitting_exchanges import commit_fitting
 from hipslake.tables.iceberg.catalogs import open_table
 from hipslake.tables.iceberg.clustering_properties import LEDGER
 from hipslake.tables.iceberg.commit import TableChange, commit
@@ -84,26 +85,14 @@ class IcebergRewrite:
         point: Callable[[Sequence[FileExchange]], ClusteringPoint] | None = None,
         stepped: int = 0,
     ) -> CommittedExchanges:
-        standing = list(range(len(exchanges)))
-        refused: dict[int, str] = {}
-        while True:
-            try:
-                version = self._committed([exchanges[at] for at in standing], point, stepped)
-            except ConflictError:
-                # Nothing was committed. What others have changed is left out, and the rest tried again.
-                found = self._misfits(open_table(self._read.catalog, self._read.name), exchanges, standing)
-                if not found or len(found) == len(standing):
-                    raise
-                refused |= found
-                standing = [at for at in standing if at not in found]
-                log.warning(
-                    "Table %s: %d groups are left out, as others have changed their files: %s.",
-                    self._read.name,
-                    len(found),
-                    next(iter(found.values())),
-                )
-            else:
-                return CommittedExchanges(version, refused)
+        read = self._read
+
+        def misfits(places: Sequence[int]) -> dict[int, str]:
+            return self._misfits(open_table(read.catalog, read.name), exchanges, places)
+
+        return commit_fitting(
+            read.name, exchanges, lambda fitting: self._committed(fitting, point, stepped), misfits
+        )
 
     def _committed(
         self,
