@@ -22,7 +22,7 @@ from hipslake.tables.iceberg.delete_index import files_of_snapshot
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.write_folders import finish, sweep_writes
 from hipslake.tables.opening import open_table as open_iceberg
-from hipslake.tables.protocol import TableVacuumOutcome
+from hipslake.tables.protocol import TableVacuumOutcome, WriteChange
 from hipslake.versions.heartbeat import claim_write
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
@@ -296,7 +296,7 @@ def test_a_write_that_commits_while_orphans_are_looked_for_loses_nothing(
 
             def committed(table: Table) -> list[str]:
                 found = living(table)
-                write.commit([new], [], None, lambda now: None)
+                write.commit(WriteChange([new]), lambda now: None)
                 return found
 
             monkeypatch.setattr(orphan_files, "living_writes", committed)

@@ -23,7 +23,8 @@ from hipslake.steps.table_delete.table_deleting import delete_table_rows
 from hipslake.steps.table_delete.table_rows_choice import TableRowsChoice
 from hipslake.storage.folder import Storage
 from hipslake.tables.opening import is_delta_folder, open_delta, open_table
-from hipslake.tables.protocol import NamedTable, ReadableTable, TableTotals, TableVersion
+from hipslake.tables.protocol import NamedTable
+from hipslake.tables.reading_protocol import ReadableTable, TableTotals, TableVersion
 
 _MOST_VERSIONS = 20  # listed in a notebook
 

@@ -2,14 +2,15 @@
 
 `hipslake.tables.opening.open_table` gives a `NamedTable`. Its `TableState` is one version of it: the schema,
 the data files with their bounds, and the marks of what was sunk. A `TableWrite` is a change under way, which
-one commit makes visible. What a compaction asks of it is in `hipslake.tables.compaction_protocol`.
+one commit makes visible. What readers ask of it is in `hipslake.tables.reading_protocol`, what a compaction
+asks in `hipslake.tables.compaction_protocol`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +31,7 @@ from hipslake.tables.clustering_ledger import ClusteringLedger
 from hipslake.tables.compaction_protocol import CompactedTable, WriteUnderWay
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import NewFile
+from hipslake.tables.reading_protocol import ReadableTable
 from hipslake.tables.stored_files import StoredFile
 
 
@@ -188,53 +190,6 @@ class NewDeletes(NamedTuple):
     of: tuple[LiveFile, ...]
 
 
-class TableTotals(NamedTuple):
-    """The totals of a version of a table; None where they are not known."""
-
-    rows: int | None = 0
-    bytes: int | None = 0
-    files: int | None = 0
-    created: datetime | None = None
-
-
-class TableVersion(NamedTuple):
-    """A version of a table that can be opened."""
-
-    version: int
-    created: datetime
-    rows: int | None  # None: its metadata do not say
-
-
-class ReadableTable(Protocol):
-    """One version of a table of any format, for who reads it."""
-
-    @property
-    def version(self) -> int | None:
-        """Its number; None: the format has no versions, or nothing was committed yet."""
-
-    @property
-    def location(self) -> str:
-        """Where the table lies."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, with their field ids where the format has some."""
-
-    @property
-    def totals(self) -> TableTotals:
-        """Rows, bytes and files."""
-
-    @property
-    def told(self) -> Mapping[str, str]:
-        """What the version says of itself, by name; empty where the format keeps nothing."""
-
-    def versions(self) -> list[TableVersion]:
-        """The versions that can be opened, from old to new."""
-
-    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Some columns of the rows, file after file, without those that are deleted."""
-
-
 class TableState(ReadableTable, Protocol):
     """One version of a table, for sinks, compactions and vacuums; totals are by its own metadata."""
 
@@ -320,6 +275,33 @@ class CommittedSink(NamedTuple):
     swept: tuple[str, ...]  # what dead writes had left
 
 
+@dataclass(frozen=True)
+class WriteChange:
+    """What one commit of a write changes: a sink, or a delete of rows.
+
+    Attributes
+    ----------
+    added : sequence of NewFile
+    removed : sequence of LiveFile
+        As the version had them that the write began at.
+    deletes : sequence of NewDeletes
+        What takes rows out of data files that stay.
+    mark : SinkMark or None
+        Of the sink; None: it is none.
+    told : mapping of str to str
+        What the version says of itself.
+    tag : str or None
+        The name of a tag to be set at the version; on a branch, it is set when that is published.
+    """
+
+    added: Sequence[NewFile]
+    removed: Sequence[LiveFile] = ()
+    deletes: Sequence[NewDeletes] = ()
+    mark: SinkMark | None = None
+    told: Mapping[str, str] = field(default_factory=dict)
+    tag: str | None = None
+
+
 class TableWrite(WriteUnderWay, Protocol):
     """A write under way, which began at a version of the table."""
 
@@ -330,22 +312,11 @@ class TableWrite(WriteUnderWay, Protocol):
         """What writes its files of deletes; `SpecError` if the table takes none."""
 
     def commit(
-        self,
-        added: Sequence[NewFile],
-        removed: Sequence[LiveFile],
-        mark: SinkMark | None,
-        check: Callable[[TableState], None],
-        stale_after: float | None = None,
-        *,
-        deletes: Sequence[NewDeletes] = (),
-        told: Mapping[str, str] | None = None,
-        tag: str | None = None,
+        self, change: WriteChange, check: Callable[[TableState], None], stale_after: float | None = None
     ) -> CommittedSink:
-        """Add and remove files, and set the mark, all or nothing, on top of whatever version is the newest.
+        """Make a change, all or nothing, on top of whatever version is the newest.
 
         `check` is asked before each try, and raises if the change does not fit to the version it is given.
-        `deletes` take rows out of data files that stay, and `told` is what the version says of itself. `tag`
-        names a tag to be set at the version; on a branch, it is set when that is published.
 
         Raises
         ------

@@ -37,7 +37,7 @@ from hipslake.tables.marks import KEPT, SinkMark, same_digest
 from hipslake.tables.nested_casts import renamed
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import table_of
-from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState
+from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState, WriteChange
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
 from hipslake.versions.pins import keep_for_reading
@@ -359,9 +359,8 @@ class _Sink:
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
-        return tried.write.commit(
-            files, replaced.removed, mark, check, self._stale_after, deletes=deletes, tag=order.tag
-        )
+        change = WriteChange(files, replaced.removed, deletes, mark, tag=order.tag)
+        return tried.write.commit(change, check, self._stale_after)
 
 
 def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:

@@ -24,7 +24,7 @@ from hipslake.steps.table_delete.request import DELETED, TableDeleteOutcome, Tab
 from hipslake.steps.table_delete.table_rows_choice import ChosenByFilter, ChosenByKeys, TableRowsChoice
 from hipslake.storage.backoff import wait_for_others
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.protocol import NamedTable, NewDeletes, TableState, TableWrite
+from hipslake.tables.protocol import NamedTable, NewDeletes, TableState, TableWrite, WriteChange
 
 log = logging.getLogger(__name__)
 
@@ -132,14 +132,10 @@ class _Deletion:
             kept, deletes = self._written(write, cut, on_read=on_read)
             removed = [*found.whole, *cut.whole, *([] if on_read else [file for file, _, _ in cut.parts])]
             committed = write.commit(
-                kept,
-                removed,
-                None,
+                WriteChange(kept, removed, deletes, told={DELETED: told.model_dump_json()}),
                 lambda now: self._check(
                     now, chosen, {file.path: set(file.stored.deletes) for file in removed}
                 ),
-                deletes=deletes,
-                told={DELETED: told.model_dump_json()},
             )
         return TableDeleteOutcome(
             snapshot_id=committed.version,

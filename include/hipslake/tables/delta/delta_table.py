@@ -53,20 +53,17 @@ from hipslake.tables.delta.delta_writes import (
     writes_below,
 )
 from hipslake.tables.marks import SinkMark
-from hipslake.tables.new_files import NewFile
 from hipslake.tables.protocol import (
     CommittedChange,
     CommittedSink,
     Descent,
-    LiveFile,
-    NewDeletes,
     PositionWriter,
     ShapedTable,
     TableState,
-    TableTotals,
     TableVacuumOutcome,
-    TableVersion,
+    WriteChange,
 )
+from hipslake.tables.reading_protocol import TableTotals, TableVersion
 from hipslake.tables.stored_files import read_data_file
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -319,21 +316,12 @@ class DeltaWrite:
         return DeltaVectorWriter.of(self._state, self.write_id)
 
     def commit(
-        self,
-        added: Sequence[NewFile],
-        removed: Sequence[LiveFile],
-        mark: SinkMark | None,
-        check: Callable[[TableState], None],
-        stale_after: float | None = None,
-        *,
-        deletes: Sequence[NewDeletes] = (),
-        told: Mapping[str, str] | None = None,
-        tag: str | None = None,
+        self, change: WriteChange, check: Callable[[TableState], None], stale_after: float | None = None
     ) -> CommittedSink:
-        assert tag is None, "check_tag() lets none pass"
-        ours = dict(told or {})
+        assert change.tag is None, "check_tag() lets none pass"
+        ours = dict(change.told)
         transactions: dict[str, int] = {}
-        if mark is not None:
+        if (mark := change.mark) is not None:
             transactions[APPLICATION + mark.key] = DeltaMarks(self._log, self._state).kept(mark)
             ours |= {"key": mark.key, **({ALONE: "true"} if mark.alone else {})}
 
@@ -343,19 +331,19 @@ class DeltaWrite:
             self._check_no_row_came_back(now)
             check(DeltaState(self._log, self._name, now))
 
-        written = [WrittenDeltaFile.model_validate_json(file.details) for file in added]
-        marked, vector_files = marked_files(deletes)
-        change = DeltaChange(
+        written = [WrittenDeltaFile.model_validate_json(file.details) for file in change.added]
+        marked, vector_files = marked_files(change.deletes)
+        of_log = DeltaChange(
             self.write_id,
             "WRITE" if mark is not None else "DELETE",
-            {"mode": "Overwrite" if removed or marked else "Append"} if mark is not None else {},
+            {"mode": "Overwrite" if change.removed or marked else "Append"} if mark is not None else {},
             written,
-            [file for file in removed if isinstance(file, DeltaFile)],
+            [file for file in change.removed if isinstance(file, DeltaFile)],
             transactions,
             ours,
             marked=marked,
         )
-        committed = commit_delta(self._log, self._name, change, checked)
+        committed = commit_delta(self._log, self._name, of_log, checked)
         finish_write(self._log, self.write_id, [*(file.path for file in written), *vector_files])
         swept = sweep_after_commit(self._log, stale_after)
         return CommittedSink(committed.version, committed.attempts, tuple(swept))

@@ -47,17 +47,15 @@ from hipslake.tables.iceberg.write_folders import (
     writes_of,
 )
 from hipslake.tables.marks import SinkMark
-from hipslake.tables.new_files import NewFile
 from hipslake.tables.protocol import (
     CommittedChange,
     CommittedSink,
     Descent,
     LiveFile,
-    NewDeletes,
     TableState,
-    TableTotals,
-    TableVersion,
+    WriteChange,
 )
+from hipslake.tables.reading_protocol import TableTotals, TableVersion
 from hipslake.tables.stored_files import read_data_file
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -262,23 +260,14 @@ class IcebergWrite:
         return DeleteWriter.of(self._table, self.write_id)
 
     def commit(
-        self,
-        added: Sequence[NewFile],
-        removed: Sequence[LiveFile],
-        mark: SinkMark | None,
-        check: Callable[[TableState], None],
-        stale_after: float | None = None,
-        *,
-        deletes: Sequence[NewDeletes] = (),
-        told: Mapping[str, str] | None = None,
-        tag: str | None = None,
+        self, change: WriteChange, check: Callable[[TableState], None], stale_after: float | None = None
     ) -> CommittedSink:
         table, catalog, name = self._table, self._table.catalog, ".".join(self._table.name())
         properties: Callable[[Table], PropertyChange] = true_properties
         if self._branch is not None:  # they are of the whole table, and are set when the branch is published
             properties = _no_properties
-        summary = dict(told or {})
-        if mark is not None:
+        summary = dict(change.told)
+        if (mark := change.mark) is not None:
             places = {"earliest": next_place(table), "since": StoredMarks(table).first_of(mark.key)}
             placed = mark.model_copy(update=places)
             if self._branch is None:
@@ -289,30 +278,30 @@ class IcebergWrite:
         def checked(now: Table) -> None:
             self._beating.confirm()
             check_written(name, table.schema(), now.schema())
-            if tag is not None and mark is not None:
-                check_tag(now, tag, mark.key)
+            if change.tag is not None and mark is not None:
+                check_tag(now, change.tag, mark.key)
             check(IcebergState(now, branch=self._branch))
 
-        written = [WrittenFile.model_validate_json(file.details) for file in added]
-        gone = [file.entry for file in removed if isinstance(file, IcebergFile)]
+        written = [WrittenFile.model_validate_json(file.details) for file in change.added]
+        gone = [file.entry for file in change.removed if isinstance(file, IcebergFile)]
 
         def unneeded(now: Table) -> list[DataFile]:
             return unneeded_deletes(now, gone, written, now.metadata.next_sequence_number()) if gone else []
 
-        change = TableChange(
-            Operation.OVERWRITE if removed or deletes else Operation.APPEND,
+        of_table = TableChange(
+            Operation.OVERWRITE if change.removed or change.deletes else Operation.APPEND,
             self.write_id,
             written,
             gone,
             properties=properties,
             summary=summary,
             unneeded=unneeded,
-            deletes=deletes,
+            deletes=change.deletes,
             branch=self._branch,
-            tag=tag if self._branch is None else None,
+            tag=change.tag if self._branch is None else None,
         )
-        committed = commit(catalog, name, change, checked)
-        kept = [file.path for file in (*added, *(each.file for each in deletes))]
+        committed = commit(catalog, name, of_table, checked)
+        kept = [file.path for file in (*change.added, *(each.file for each in change.deletes))]
         finish(committed.table, self.write_id, kept, attempts=committed.attempts)
         swept = sweep_held_up(catalog, committed.table, stale_after)
         return CommittedSink(committed.snapshot_id, committed.attempts, tuple(swept))

@@ -32,6 +32,7 @@ from hipslake.tables.protocol import (
     ShapedTable,
     TableState,
     TableVacuumOutcome,
+    WriteChange,
 )
 
 
@@ -118,4 +119,4 @@ def _begin_main(table: Table) -> None:
             raise ConflictError(f"table {'.'.join(table.name())}: others have committed to it meanwhile")
 
     with suppress(ConflictError), IcebergState(table).writing() as write:
-        write.commit([], [], None, check)
+        write.commit(WriteChange([]), check)

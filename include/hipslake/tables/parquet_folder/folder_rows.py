@@ -12,7 +12,7 @@ from hipslake.errors import InputError
 from hipslake.sources.table_formats import check_plain_folder
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import parquet_failures
-from hipslake.tables.protocol import TableTotals, TableVersion
+from hipslake.tables.reading_protocol import TableTotals, TableVersion
 
 _SUFFIXES = (".parquet", ".parq", ".pq")
 
