@@ -11,7 +11,7 @@ from hipslake.specs.base import ColumnNames, Frozen, NamedSpec
 from hipslake.specs.clustering_spec import ClusteringSpec
 from hipslake.specs.partition_fields import SortField
 from hipslake.specs.schedule import Following
-from hipslake.specs.table_place import DeltaSpec, IcebergSpec, SunkFormat, TablePlace, check_place
+from hipslake.specs.table_place import DeltaSpec, IcebergSpec, SunkFormat, TablePlace, check_place, place_of
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 
@@ -140,4 +140,4 @@ class CompactionSpec(NamedSpec):
     @property
     def place(self) -> TablePlace:
         """Where the table stands."""
-        return self.delta if self.format is SunkFormat.DELTA else self.iceberg
+        return place_of(self.format, self.iceberg, self.delta)

@@ -108,6 +108,11 @@ TablePlace = IcebergSpec | DeltaSpec
 """Where a table stands: in a catalog, or in a folder."""
 
 
+def place_of(form: SunkFormat, iceberg: IcebergSpec, delta: DeltaSpec) -> TablePlace:
+    """Where a table of a format stands, of both that a spec has."""
+    return delta if form is SunkFormat.DELTA else iceberg
+
+
 class PlacedTable(Frozen):
     """What says of which format a table is, and where it stands."""
 
@@ -118,4 +123,4 @@ class PlacedTable(Frozen):
     @property
     def place(self) -> TablePlace:
         """Where the table stands."""
-        return self.delta if self.format is SunkFormat.DELTA else self.iceberg
+        return place_of(self.format, self.iceberg, self.delta)

@@ -26,6 +26,7 @@ from hipslake.specs.table_place import (
     SunkFormat,
     TablePlace,
     check_place,
+    place_of,
 )
 from hipslake.specs.table_rows import CatalogRowsSpec, RowsSpec
 from hipslake.specs.table_writing import Duplicates, TableMode, WriteMode
@@ -241,7 +242,7 @@ class TableSpec(NamedSpec):
     @property
     def place(self) -> TablePlace:
         """Where the table stands."""
-        return self.delta if self.format is SunkFormat.DELTA else self.iceberg
+        return place_of(self.format, self.iceberg, self.delta)
 
     def fingerprint_text(self) -> str:
         """As of all specs; one without a file size has the fingerprint of when the default stood in it."""
