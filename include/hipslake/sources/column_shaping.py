@@ -13,8 +13,9 @@ from functools import cached_property, partial
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.predicates.derived_values import DerivedValue
 from hipslake.predicates.domains import UnfitError
-from hipslake.predicates.expression_text import DerivedValue, parse_expression
+from hipslake.predicates.expression_text import parse_expression
 from hipslake.predicates.expression_types import number_columns
 from hipslake.predicates.type_names import arrow_type
 from hipslake.sources.conforming import conform
