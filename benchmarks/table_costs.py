@@ -24,7 +24,7 @@ from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.sink.file_runs import FileRuns
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.tables.fitting import in_table
-from hipslake.tables.parquet_folder.compacted_folder import FolderAccess
+from hipslake.tables.parquet_folder.folder_access import FolderAccess
 from hipslake.tables.partition_values import PartitionValues, counted, value_columns
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
 

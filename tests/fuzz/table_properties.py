@@ -19,7 +19,7 @@ from hipslake.tables.iceberg.stored_marks import (
     mark_properties,
 )
 from hipslake.tables.marks import SinkMark
-from hipslake.tables.parquet_folder.compacted_folder import mark_from
+from hipslake.tables.parquet_folder.folder_access import mark_from
 
 from tests.catalog.little import WRITE
 from tests.fuzz.documents import WORDS

@@ -45,7 +45,7 @@ from hipslake.steps.join.request import FROZEN
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
-from hipslake.tables.parquet_folder.compacted_folder import mark_from
+from hipslake.tables.parquet_folder.folder_access import mark_from
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from pydantic import ValidationError

@@ -207,7 +207,7 @@ def test_an_output_of_somebody_else_is_not_touched(folder: Path, tmp_path: Path)
 def test_nothing_is_seen_of_rows_that_changed_on_the_way(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hipslake.tables.parquet_folder.compacted_folder import FolderAccess
+    from hipslake.tables.parquet_folder.folder_access import FolderAccess
 
     write = FolderAccess.write
 

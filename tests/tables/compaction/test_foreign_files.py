@@ -70,14 +70,14 @@ def test_the_checksum_sees_what_the_reader_makes_of_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
 ) -> None:
     """A reader that wraps: the old one, with nothing that looks at the values first."""
-    from hipslake.tables.parquet_folder import compacted_folder
+    from hipslake.tables.parquet_folder import compacted_folder, folder_access
 
     times = [dt.datetime(9999, 1, 1)] if unit == "ns" else [pa.scalar(1, pa.timestamp("ns"))]
     kind = pa.timestamp("us" if unit == "ns" else "ns")
     for name in ("a", "b"):
         int96(tmp_path / "in" / f"{name}.parquet", pa.table({"t": pa.array(times, kind)}))
     monkeypatch.setattr(compacted_folder, "int96_unit", lambda *_, **__: unit)
-    monkeypatch.setattr(compacted_folder, "check_int96", lambda *_: None)
+    monkeypatch.setattr(folder_access, "check_int96", lambda *_: None)
     with pytest.raises(VerificationError, match="nothing is changed"):
         compact(request(tmp_path, **places(tmp_path / "in", tmp_path / "out")))
 

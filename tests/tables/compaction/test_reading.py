@@ -10,7 +10,7 @@ import pytest
 from hipslake.clustering.planning import RewriteGroup, TableFile
 from hipslake.steps.compact_table.file_parts import gathered, parts_of, read_rows
 from hipslake.tables.compaction_protocol import Share
-from hipslake.tables.parquet_folder.compacted_folder import FolderAccess
+from hipslake.tables.parquet_folder.folder_access import FolderAccess
 from hypothesis import given
 from hypothesis import strategies as st
 
