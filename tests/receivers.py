@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+
+from tests.stores.http_serving import PlainHandler, running_http
 
 
 class Statsd:
@@ -74,41 +74,31 @@ def statsd(patch: pytest.MonkeyPatch, **more: str) -> Iterator[Statsd]:
             stats.initialize(factory=NoStatsLogger, export_legacy_names=True)
 
 
-class Webhook:
+class Webhook(NamedTuple):
     """A web server that keeps what is posted to it."""
 
-    def __init__(self) -> None:
-        kept: list[tuple[str, Any]] = []
+    address: str
+    posted: list[tuple[str, Any]]
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                kept.append((self.path, json.loads(body)))
-                self.send_response(200)
-                self.end_headers()
 
-            def log_message(self, *told: object) -> None:
-                pass
+@contextmanager
+def running_webhook() -> Iterator[Webhook]:
+    """Serve a webhook."""
+    kept: list[tuple[str, Any]] = []
 
-        self.posted = kept
-        self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self._server.server_port}"
+    class Handler(PlainHandler):
+        def reply(self, body: bytes) -> None:
+            kept.append((self.path, json.loads(body)))
+            self.answer(200)
 
-    def __enter__(self) -> Webhook:
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    with running_http(Handler) as address:
+        yield Webhook(address, kept)
 
 
 @contextmanager
 def alerted(patch: pytest.MonkeyPatch) -> Iterator[Webhook]:
     """Let alerts come to a webhook, whose address has a secret end."""
-    with Webhook() as webhook:
+    with running_webhook() as webhook:
         told = {"conn_type": "http", "host": f"{webhook.address}/hooks/", "password": "s3cret/part"}
         patch.setenv("AIRFLOW_CONN_OPERATORS", json.dumps(told))
         patch.setenv("HIPSLAKE_ALERTS_CONN", "operators")

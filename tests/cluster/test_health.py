@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 from hipslake_cluster import health
+
+from tests.stores.http_serving import PlainHandler, running_http
 
 Serve = Callable[[object], str]
 
@@ -19,27 +19,17 @@ def serve() -> Iterator[Serve]:
     """Serve a document, and return its address; None is answered with an error."""
     told: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if told[-1] != b"null" else 503)
-            self.end_headers()
-            self.wfile.write(told[-1])
+    class Handler(PlainHandler):
+        def reply(self, body: bytes) -> None:
+            self.answer(200 if told[-1] != b"null" else 503, told[-1])
 
-        def log_message(self, *_: object) -> None:
-            pass
+    with running_http(Handler) as address:
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
+        def answer(document: object) -> str:
+            told.append(document if isinstance(document, bytes) else json.dumps(document).encode())
+            return f"{address}/health"
 
-    def answer(document: object) -> str:
-        told.append(document if isinstance(document, bytes) else json.dumps(document).encode())
-        return f"http://127.0.0.1:{server.server_port}/health"
-
-    yield answer
-    server.shutdown()
-    thread.join()
-    server.server_close()
+        yield answer
 
 
 def test_an_address_that_answers_is_healthy(serve: Serve) -> None:

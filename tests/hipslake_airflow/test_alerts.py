@@ -17,7 +17,7 @@ from hipslake.specs.spec_folder import load_spec
 from hipslake_airflow.alerts import CONNECTION, WebhookNotifier, address_of, alert
 from hipslake_airflow.failing_dags import FailingOperator
 
-from tests.receivers import Webhook, alerted
+from tests.receivers import Webhook, alerted, running_webhook
 from tests.steps import in_process
 
 
@@ -90,7 +90,7 @@ def test_nobody_is_told_where_no_connection_is_named(monkeypatch: pytest.MonkeyP
 
 
 def test_a_webhook_that_does_not_answer_gives_no_secret_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Webhook() as gone:
+    with running_webhook() as gone:
         address = gone.address
     told = {"conn_type": "http", "host": address, "password": "s3cret"}
     monkeypatch.setenv("AIRFLOW_CONN_OPERATORS", json.dumps(told))

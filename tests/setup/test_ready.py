@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.stores.http_serving import PlainHandler, running_http
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "include" / "setup"))
 import ready
@@ -24,33 +25,17 @@ Answers = Callable[[str, str], tuple[int, Any]]
 @pytest.fixture
 def serve() -> Iterator[Callable[[Answers], str]]:
     """Serve answers on loopback; what they are follows from method and path."""
-    servers: list[ThreadingHTTPServer] = []
+    with ExitStack() as servers:
 
-    def serving(answers: Answers) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                code, body = answers(self.command, self.path)
-                data = json.dumps(body).encode()
-                self.send_response(code)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+        def serve_answers(answers: Answers) -> str:
+            class Handler(PlainHandler):
+                def reply(self, body: bytes) -> None:
+                    code, told = answers(self.command, self.path)
+                    self.answer(code, json.dumps(told).encode())
 
-            do_GET = do_POST = do_PATCH = _answer  # noqa: N815
+            return servers.enter_context(running_http(Handler))
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_address[1]}"
-
-    yield serving
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield serve_answers
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 422])

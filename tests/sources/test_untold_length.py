@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,22 +16,20 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage import objects
 from hipslake.storage.folder import Storage
 
+from tests.stores.http_serving import PlainHandler, running_http
+
 ROWS = 5000
 ENDINGS = {"parquet": "parquet", "csv": "csv", "fits": "fits", "votable": "xml", "ecsv": "ecsv"}
 
 
-class Untold(BaseHTTPRequestHandler):
+class Untold(PlainHandler):
     """Sends files in chunks, or until it hangs up; it knows no ranges."""
 
-    protocol_version = "HTTP/1.1"
     root: Path
     chunked: bool
 
-    def do_HEAD(self) -> None:
-        self._head()
-
-    def do_GET(self) -> None:
-        if not self._head():
+    def reply(self, body: bytes) -> None:
+        if not self._head() or self.command == "HEAD":
             return
         data = (
             (self.root / self.path.strip("/")).read_bytes() if "endless" not in self.path else b"1,2\n" * 9999
@@ -62,21 +57,11 @@ class Untold(BaseHTTPRequestHandler):
     def _piece(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if self.chunked else data)
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 @pytest.fixture(params=[True, False], ids=["chunked", "until it hangs up"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    handler = type("Handler", (Untold,), {"root": tmp_path, "chunked": request.param})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as serving:
-        serving.daemon_threads = True
-        serving.handle_error = lambda *_: None  # type: ignore[method-assign]  # who has enough hangs up
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}"
-        serving.shutdown()
-        thread.join()
+    with running_http(Untold, root=tmp_path, chunked=request.param) as address:
+        yield address
 
 
 def write_rows(path: Path, kind: str) -> None:

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
+
+from tests.stores.http_serving import PlainHandler, running_http
 
 _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
@@ -183,34 +184,14 @@ class Proxy:
 def running_proxy(upstream: str) -> Iterator[Proxy]:
     """Start a proxy before `upstream`, such as `http://127.0.0.1:5000`."""
     proxy = Proxy(upstream)
-    handler = type("Handler", (_Handler,), {"proxy": proxy})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        proxy.endpoint = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, name="proxy", daemon=True)
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            server.shutdown()
-            thread.join()
+    with running_http(_Handler, proxy=proxy) as proxy.endpoint:
+        yield proxy
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that leave are nothing to report."""
-
-
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PlainHandler):
     proxy: Proxy
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
 
-    def _pass_on(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def reply(self, body: bytes) -> None:
         if self.proxy.watch is not None:
             self.proxy.watch(self.command, self.path)
         headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
@@ -223,14 +204,14 @@ class _Handler(BaseHTTPRequestHandler):
                 with self.proxy.lock:
                     self.proxy.held.append((self.command, self.path, body, headers))
             self._note(body, refused.status, refused.body, "held" if refused.hold else "refused")
-            self._answer(refused.status, refused.headers, refused.body)
+            self.answer(refused.status, refused.body, refused.headers)
             return
         answer, data = self.proxy.pass_on(self.command, self.path, body, headers)
         granted = 200 <= answer.status < 300
         fault = self.proxy.meet(self.command, self.path, before=False) if granted else None
         if fault is not None and fault.status is not None:
             self._note(body, answer.status, data, "misreported")
-            self._answer(fault.status, fault.headers, fault.body)
+            self.answer(fault.status, fault.body, fault.headers)
             return
         if fault is not None:
             self._note(body, answer.status, data, "dropped")
@@ -241,19 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
         if self.command == "HEAD":
             kept["Content-Length"] = answer.getheader("Content-Length") or "0"
-        self._answer(answer.status, kept, data)
-
-    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on  # noqa: N815
-
-    def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.send_response_only(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        if self.command != "HEAD":
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.answer(answer.status, data, kept)
 
     def _note(self, body: bytes, status: int, answer: bytes, fault: str) -> None:
         wanted = self.headers.get("Range") or ""
@@ -261,6 +230,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.proxy.asked.append(Asked(self.command, self.path, wanted, status, len(answer), fault))
             if self.proxy.kept is not None:
                 self.proxy.kept.append(Exchange(self.command, self.path, body, status, answer))
-
-    def log_message(self, format: str, *args: object) -> None:
-        """`asked` is the log."""

@@ -11,12 +11,10 @@ import base64
 import binascii
 import json
 import secrets
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -39,32 +37,13 @@ from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import Identifier
 from sqlalchemy.exc import OperationalError
 
+from tests.stores.http_serving import PlainHandler, running_http
+from tests.stores.rest_messages import SEPARATOR, Answer, Request, ToldError, page_of
+
 CLIENT, SECRET = "astronomer", "a-secret-of-the-small-lake"
 PREFIX = "small"
-PAGE = 100  # of a list that is asked for in pages of no size
-_SEPARATOR = "\x1f"  # between the levels of a namespace in a path
 _NAMESPACE = "/v1/{prefix}/namespaces/{namespace}"
 _TABLE = f"{_NAMESPACE}/tables/{{table}}"
-
-
-class ToldError(Exception):
-    """An answer other than the one that was asked for, as the specification has it.
-
-    Parameters
-    ----------
-    status : int
-    kind : str
-        The name of the exception that clients know.
-    message : str
-    """
-
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.kind = status, kind
-
-    def body(self) -> dict[str, Any]:
-        """The model of an error."""
-        return {"error": {"message": str(self), "type": self.kind, "code": self.status}}
 
 
 _ERRORS: dict[type[Exception], tuple[int, str]] = {
@@ -80,46 +59,6 @@ _ERRORS: dict[type[Exception], tuple[int, str]] = {
     NotImplementedError: (406, "UnsupportedOperationException"),
     OperationalError: (503, "ServiceUnavailableException"),  # the database is busy
 }
-
-
-class Request(NamedTuple):
-    """A request that has come.
-
-    Attributes
-    ----------
-    parts : dict
-        What stands in the path in the place of `{...}`, decoded.
-    query : dict
-    headers : mapping
-    body : bytes
-    """
-
-    parts: dict[str, str]
-    query: dict[str, str]
-    headers: Any
-    body: bytes
-
-    @property
-    def namespace(self) -> Identifier:
-        return tuple(self.parts["namespace"].split(_SEPARATOR))
-
-    @property
-    def table(self) -> Identifier:
-        return (*self.namespace, self.parts["table"])
-
-    def told(self) -> dict[str, Any]:
-        found = json.loads(self.body)
-        if not isinstance(found, dict):
-            raise ValueError("the body of the request is no object")
-        return found
-
-
-class Answer(NamedTuple):
-    """What is answered: nothing but the status, or a body as JSON."""
-
-    status: int = 204
-    body: Any = None
-    etag: str = ""
 
 
 @dataclass
@@ -178,8 +117,8 @@ class SmallCatalog:
 
     def list_namespaces(self, request: Request) -> Answer:
         parent = request.query.get("parent", "")
-        found = self.tables.list_namespaces(tuple(parent.split(_SEPARATOR)) if parent else ())
-        page, more = _page(sorted(found), request)
+        found = self.tables.list_namespaces(tuple(parent.split(SEPARATOR)) if parent else ())
+        page, more = page_of(sorted(found), request)
         return Answer(200, {"namespaces": [list(each) for each in page], **more})
 
     def create_namespace(self, request: Request) -> Answer:
@@ -212,7 +151,7 @@ class SmallCatalog:
         return Answer(200, {"removed": done.removed, "updated": done.updated, "missing": done.missing})
 
     def list_tables(self, request: Request) -> Answer:
-        page, more = _page(sorted(self.tables.list_tables(request.namespace)), request)
+        page, more = page_of(sorted(self.tables.list_tables(request.namespace)), request)
         named = [{"namespace": list(each[:-1]), "name": each[-1]} for each in page]
         return Answer(200, {"identifiers": named, **more})
 
@@ -341,23 +280,6 @@ def _loaded(table: Table) -> Answer:
     return Answer(200, body, _etag(table.metadata_location))
 
 
-def _page(found: list[Identifier], request: Request) -> tuple[list[Identifier], dict[str, Any]]:
-    """A page of a list where pages are asked for by `pageToken`, the name that the page before ended with."""
-    if "pageToken" not in request.query:
-        return found, {}
-    size = int(request.query.get("pageSize", PAGE))
-    if size < 1:
-        raise ValueError(f"pageSize is {size}")
-    after = request.query["pageToken"]
-    rest = [each for each in found if not after or _token(each) > after]
-    more = _token(rest[size - 1]) if len(rest) > size else None
-    return rest[:size], {"next-page-token": more}
-
-
-def _token(name: Identifier) -> str:
-    return _SEPARATOR.join(name).encode().hex()
-
-
 def route_of(method: str, path: str) -> tuple[str, dict[str, str]] | None:
     """The path of the specification that a request's is of, and what stands in it; None if it is of none.
 
@@ -379,13 +301,10 @@ def route_of(method: str, path: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(PlainHandler):
     catalog: SmallCatalog
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
 
-    def _serve(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def reply(self, body: bytes) -> None:
         try:
             answer = self._answer(body)
         except ToldError as told:
@@ -394,18 +313,12 @@ class _Handler(BaseHTTPRequestHandler):
             known = next((each for each in type(error).__mro__ if each in _ERRORS), None)
             status, kind = _ERRORS[known] if known else (500, "InternalServerError")
             answer = Answer(status, ToldError(status, kind, str(error) or kind).body())
-        self.send_response_only(answer.status)
-        text = b"" if answer.body is None or self.command == "HEAD" else json.dumps(answer.body).encode()
-        if answer.etag:
-            self.send_header("ETag", answer.etag)
-        if text:
-            self.send_header("Content-Type", "application/json")
-        if answer.status not in (204, 304):
-            self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_GET = do_POST = do_HEAD = do_DELETE = _serve  # noqa: N815
+        headers = {"ETag": answer.etag} if answer.etag else {}
+        if answer.body is None:
+            self.answer(answer.status, headers=headers)
+        else:
+            data = json.dumps(answer.body).encode()
+            self.answer(answer.status, data, headers | {"Content-Type": "application/json"})
 
     def _answer(self, body: bytes) -> Answer:
         parsed = urlsplit(self.path)
@@ -421,18 +334,6 @@ class _Handler(BaseHTTPRequestHandler):
         asked = Request(parts, {name: values[0] for name, values in query.items()}, self.headers, body)
         return _ROUTES[self.command, template](self.catalog, asked)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that leave are nothing to report."""
-
 
 @contextmanager
 def running_small_catalog(database: str, warehouse: str) -> Iterator[SmallCatalog]:
@@ -446,14 +347,8 @@ def running_small_catalog(database: str, warehouse: str) -> Iterator[SmallCatalo
         The folder of its tables.
     """
     catalog = SmallCatalog(SqlCatalog(PREFIX, uri=database, warehouse=warehouse))
-    handler = type("Handler", (_Handler,), {"catalog": catalog})
-    with _Server(("127.0.0.1", 0), handler) as server:
-        catalog.uri = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, name="small catalog", daemon=True)
-        thread.start()
-        try:
+    try:
+        with running_http(_Handler, catalog=catalog) as catalog.uri:
             yield catalog
-        finally:
-            server.shutdown()
-            thread.join()
-            catalog.tables.close()
+    finally:
+        catalog.tables.close()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import json
 import traceback
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,42 +12,31 @@ from hipslake.specs.table_place import IcebergSpec
 from hipslake.tables.iceberg.catalogs import open_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-
-class _Refusing(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(401)
-        self.end_headers()
-        self.wfile.write(b'{"error": {"message": "no such token", "type": "NotAuthorized", "code": 401}}')
-
-    def log_message(self, *told: object) -> None:
-        pass
+from tests.stores.http_serving import PlainHandler, running_http
 
 
-@pytest.fixture
-def server() -> Iterator[HTTPServer]:
-    server = HTTPServer(("127.0.0.1", 0), _Refusing)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+class _Refusing(PlainHandler):
+    def reply(self, body: bytes) -> None:
+        told = {"message": "no such token", "type": "NotAuthorized", "code": 401}
+        self.answer(401, json.dumps({"error": told}).encode())
 
 
 def test_a_rest_catalog_that_does_not_run_is_told(tmp_path: Path) -> None:
-    with HTTPServer(("127.0.0.1", 0), _Refusing) as closed:
-        port = closed.server_port
+    with running_http(_Refusing) as closed:
+        pass
     with pytest.raises(StorageError, match="catalog 'lake' cannot be reached or does not answer"):
-        open_catalog(IcebergSpec(type="rest", name="lake", uri=f"http://127.0.0.1:{port}"), str(tmp_path))
+        open_catalog(IcebergSpec(type="rest", name="lake", uri=closed), str(tmp_path))
 
 
 def test_a_rest_catalog_that_refuses_is_told_without_the_token(
-    tmp_path: Path, server: HTTPServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", "sesame")
-    spec = IcebergSpec(type="rest", name="lake", uri=f"http://127.0.0.1:{server.server_port}")
-    with pytest.raises(StorageError, match="look at its address, its keys") as told:
-        open_catalog(spec, str(tmp_path))
+    with (
+        running_http(_Refusing) as address,
+        pytest.raises(StorageError, match="look at its address, its keys") as told,
+    ):
+        open_catalog(IcebergSpec(type="rest", name="lake", uri=address), str(tmp_path))
     assert "sesame" not in str(told.value)
 
 
@@ -89,9 +76,9 @@ def test_an_address_that_is_none_is_told_for_good_and_without_the_password(
 
 
 def test_a_password_that_a_message_shows_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with HTTPServer(("127.0.0.1", 0), _Refusing) as closed:
-        port = closed.server_port
-    address = f"http://me:open%2Fsesame@127.0.0.1:{port}/opensesame"
+    with running_http(_Refusing) as closed:
+        pass
+    address = closed.replace("//", "//me:open%2Fsesame@") + "/opensesame"
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", address)
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", "opensesame")  # stands in the address too
     with pytest.raises(StorageError, match=r"does not answer: .*\*\*\*") as raised:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hipslake.errors import StoreTimeoutError
@@ -19,6 +18,7 @@ from hipslake.tables.iceberg.rest_catalog import limit_requests
 from requests import Session
 from requests.exceptions import ReadTimeout
 
+from tests.stores.http_serving import PlainHandler, running_http
 from tests.stores.slow import Fault, running_slow
 
 READ, REQUEST, SOON = 0.3, 0.8, 6.0
@@ -68,38 +68,19 @@ def running_catalog() -> Iterator[tuple[str, list[str]]]:
     asked: list[str] = []
     ended = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
+    class Handler(PlainHandler):
+        def reply(self, body: bytes) -> None:
             asked.append(self.path)
             if self.path.startswith("/v1/config"):
-                body = json.dumps({"defaults": {}, "overrides": {}}).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.answer(200, json.dumps({"defaults": {}, "overrides": {}}).encode())
             else:
                 ended.wait(30)
 
-        def do_POST(self) -> None:
-            asked.append(self.path)
-            self.rfile.read(int(self.headers["Content-Length"]))
-            ended.wait(30)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """`asked` is the log."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads, server.block_on_close = True, False
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with running_http(Handler) as uri:
         try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
+            yield uri, asked
         finally:
             ended.set()
-            server.shutdown()
-            thread.join()
 
 
 def test_a_table_that_a_catalog_does_not_tell_is_given_up(limits: None) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,6 +13,7 @@ from hipslake.sphere.pixels import order29
 from hipslake.sphere.sky_cells import Footprint, gather
 
 from tests.airflow_home import PROJECT
+from tests.stores.http_serving import PlainHandler, running_http
 
 PAGE = PROJECT / "plugins" / "hipslake_airflow" / "web" / "page"
 _MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "txt": "text/plain"}
@@ -128,8 +127,8 @@ def serving(skies: dict[str, Footprint], more: dict[str, Any] | None = None) -> 
     answers |= more or {}
     encoded = {path: json.dumps(answer).encode() for path, answer in answers.items()}
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(PlainHandler):
+        def reply(self, body: bytes) -> None:
             path = unquote(urlsplit(self.path).path)
             name = path.removeprefix("/") or "index.html"
             parts = path.split("/")
@@ -139,29 +138,14 @@ def serving(skies: dict[str, Footprint], more: dict[str, Any] | None = None) -> 
                 counts = density_answer(
                     skies[parts[3]], *tile, **({"deeper": int(asked["deeper"])} if parts[5:] else {})
                 )
-                self.answer(counts.astype("<u4").tobytes(), "application/octet-stream")
+                self.answer(200, counts.astype("<u4").tobytes(), {"Content-Type": "application/octet-stream"})
             elif path in encoded:
-                self.answer(encoded[path], "application/json")
+                self.answer(200, encoded[path], {"Content-Type": "application/json"})
             elif (PAGE / name).is_file():
-                self.answer((PAGE / name).read_bytes(), _MEDIA[name.rpartition(".")[2]])
+                media = _MEDIA[name.rpartition(".")[2]]
+                self.answer(200, (PAGE / name).read_bytes(), {"Content-Type": media})
             else:
-                self.send_error(404)
+                self.answer(404)
 
-        def answer(self, data: bytes, media: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", media)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with running_http(Handler) as address:
+        yield f"{address}/"

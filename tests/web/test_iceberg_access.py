@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from hipslake.specs.spec_folder import SpecFolder
 from hipslake_airflow.web.products import tables
+
+from tests.stores.http_serving import PlainHandler, running_http
 
 TOKEN = "a-token-of-the-lake"
 SPEC = """\
@@ -28,24 +28,14 @@ def refusing() -> Iterator[tuple[str, list[str | None]]]:
     """A catalog that refuses everybody, quoting the token, and what it was told of who asks."""
     asked: list[str | None] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(PlainHandler):
+        def reply(self, body: bytes) -> None:
             asked.append(self.headers.get("Authorization"))
             told = {"message": f"no {TOKEN} here", "type": "NotAuthorized", "code": 401}
-            data = json.dumps({"error": told}).encode()
-            self.send_response(401)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            self.answer(401, json.dumps({"error": told}).encode())
 
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", asked
-    server.shutdown()
-    server.server_close()
+    with running_http(Handler) as address:
+        yield address, asked
 
 
 @pytest.fixture
