@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks import delta_page, machine, sweep
-from benchmarks.delta_runs import HERE, MOST_HERE, SYSTEMS, DeltaBench, DeltaLimits, title
+from benchmarks.delta_runs import SYSTEMS, DeltaBench
 from benchmarks.processes import ROOT
+from benchmarks.runs import Cell
 from benchmarks.sizes import format_count, parse_count
+from benchmarks.table_runs import HERE, HERE_ROWS, Limits, title
 
 SIZES = [2_000_000, 5_000_000, 20_000_000, 80_000_000]
 QUICK = [2_000_000]
@@ -30,22 +31,16 @@ PEERS = ("deltalake", "pyarrow")
 DISK_BYTES_PER_ROW = 350  # source, output, spill and shuffle of one system
 
 
-def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
-    """All runs, as (task, rows, system, repeat): what is compared runs close together."""
-    for task in options.tasks:
-        for rows in options.rows:
-            for repeat in range(options.repeats or (REPEATS if rows <= SHORT_ROWS else 1)):
-                for system in SYSTEMS[task]:
-                    if system == HERE and rows > MOST_HERE:
-                        continue
-                    if options.systems is None or system in options.systems:
-                        yield task, rows, system, repeat
-
-
-def warm_up(bench: DeltaBench, options: Any) -> None:
-    """Run each system once, as byte code and shared libraries come from disk once."""
-    for system in dict.fromkeys(system for _, _, system, _ in cells(options)):
-        bench.run(next(task for task in options.tasks if system in SYSTEMS[task]), system, WARM_UP_ROWS)
+def cells(options: Any) -> list[Cell]:
+    """All runs that are asked for."""
+    found = sweep.cells_of(
+        SYSTEMS,
+        lambda task: options.rows,
+        lambda task, rows: REPEATS if rows <= SHORT_ROWS else 1,
+        {HERE: HERE_ROWS},
+        options,
+    )
+    return list(found)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -54,7 +49,15 @@ def main(argv: list[str] | None = None) -> int:
     sweep.prepare(folder, options.limits.cores, max(options.rows) * DISK_BYTES_PER_ROW)
     bench = DeltaBench(folder, options.peers_python, options.limits)
     file = folder / "delta_runs.json"
-    runs = sweep.swept(file, cells(options), bench.run, title, lambda: warm_up(bench, options), options)
+    asked = cells(options)
+    runs = sweep.swept(
+        file,
+        asked,
+        bench.run,
+        title,
+        lambda: sweep.warm_up(asked, SYSTEMS, bench.run, WARM_UP_ROWS),
+        options,
+    )
     judged = delta_page.verdicts(runs, options.limits.seconds)
     result = {
         "machine": machine.describe(options.peers_python, ours=OURS, peers=PEERS),
@@ -76,12 +79,12 @@ def _options(argv: list[str] | None) -> Any:
     here = str(ROOT / ".venv-peers" / "bin" / "python")
     sweep.add_options(
         parser,
-        DeltaLimits(),
+        Limits(),
         repeats=f"runs of each; default: {REPEATS}, but 1 above {format_count(SHORT_ROWS)} rows",
         peers_python=os.environ.get("HIPSLAKE_PEERS_PYTHON", here),
     )
     options: Any = parser.parse_args(argv)
-    options.limits = DeltaLimits(ceiling=options.ceiling, seconds=options.seconds)
+    options.limits = Limits(ceiling=options.ceiling, seconds=options.seconds)
     if options.quick:
         options.rows, options.repeats = QUICK, 1
     whole = (options.rows, options.tasks, options.systems) == (SIZES, list(SYSTEMS), None)

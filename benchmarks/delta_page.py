@@ -7,23 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import Verdict, bar_lines
-from benchmarks.delta_runs import CLUSTER, HERE, HILBERT, MERGE, ON_READ, OURS, PEER, SYSTEMS
+from benchmarks.delta_runs import MERGE, ON_READ, PEER, SYSTEMS
 from benchmarks.runs import DONE, GIB, LATE, Run, number, of_cell
 from benchmarks.sizes import format_count
 from benchmarks.sweep_page import (
-    Of,
+    TABLE_MEASURES,
     ceiling_of,
-    draw_task,
-    explain_lines,
+    draw_tasks,
     has_task,
     keep,
     measured_on,
     rows_of,
-    save,
+    table_measures,
     versions,
 )
 from benchmarks.table_oracle import KINDS, QUERIES
-from benchmarks.table_runs import UPSERT_SHARE
+from benchmarks.table_runs import CLUSTER, HERE, HILBERT, OURS, UPSERT_SHARE
 from benchmarks.table_task import CLUSTER_COLUMNS, LEVEL
 
 NAME = "delta"
@@ -49,7 +48,6 @@ _WAYS = {
 _COLOURS = {OURS: "#2f5d62", HILBERT: "#5b8c7b", HERE: "#9fc2a8", ON_READ: "#1d3557", PEER: "#c0392b"}
 _TITLES = {CLUSTER: "Clustering by sky, time and magnitude", MERGE: "Upsert"}
 _CALLED = {READ: "read s"}
-_HEAD = ("rows", "system", "whole s", "up s", "CPU s", "peak GiB", "disk GB", "files", "mean MB")
 
 
 def verdicts(runs: list[Run], seconds: float) -> Iterator[Verdict]:
@@ -125,9 +123,9 @@ def markdown(result: dict[str, Any]) -> str:
             shown = rows_of(
                 task,
                 result,
-                (*_HEAD, *(_CALLED.get(kind, kind) for kind in kinds)),
+                ("rows", "system", *TABLE_MEASURES, *(_CALLED.get(kind, kind) for kind in kinds)),
                 _WAYS[task],
-                lambda of, kinds=kinds: _measured(of, kinds),
+                lambda of, kinds=kinds: [*table_measures(of), *(number(of(kind), ".1f") for kind in kinds)],
             )
             lines += ["", f"## {_TITLES[task]}", "", _about(task, result["limits"]), "", *shown]
     return "\n".join([*lines, "", "## Bars", "", *bar_lines(result["verdicts"])])
@@ -150,35 +148,7 @@ def _about(task: str, limits: dict[str, Any]) -> str:
     )
 
 
-def _measured(of: Of, kinds: list[str]) -> list[str]:
-    files, size, peak, disk = of("files"), of("bytes"), of("peak_bytes"), of("disk_bytes")
-    shown = [
-        number(of("whole_seconds"), ".1f"),
-        number(of("seconds"), ".1f"),
-        number(of("cpu_seconds"), ".0f"),
-        number(None if peak is None else peak / GIB, ".2f"),
-        number(None if disk is None else disk / 1e9, ".2f"),
-        number(files, ".0f"),
-        number(size / files / 1e6 if files and size else None, ".1f"),
-    ]
-    return [*shown, *(number(of(kind), ".1f") for kind in kinds)]
-
-
 def draw(result: dict[str, Any], path: Path) -> None:
     """Draw the size sweep: whole processes by rows, a panel per task; a cross where a system gave up."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    runs = result["runs"]
-    tasks = [task for task in SYSTEMS if has_task(runs, task)]
-    figure, panels = plt.subplots(
-        1, max(1, len(tasks)), figsize=(5.6 * max(1, len(tasks)), 4.2), squeeze=False
-    )
-    for panel, task in zip(panels[0], tasks, strict=False):
-        names = {system: way.replace("`", "") for system, way in _WAYS[task].items()}
-        draw_task(panel, task, runs, names, _COLOURS, unit="rows", title=_TITLES[task])
-        explain_lines(panel)
-    note = f"A cross: at the next size, no outcome within {ceiling_of(result)} and the time limit"
-    save(figure, note, path)
+    ways = {task: ways for task, ways in _WAYS.items() if has_task(result["runs"], task)}
+    draw_tasks(result, ways, _COLOURS, _TITLES, path)

@@ -25,16 +25,7 @@ def prepare(options: Any, watch: task.Stopwatch) -> list[str]:
 
 def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     """Let the table be z-ordered."""
-    table = DeltaTable(table_in(options.output))
-    size = sum(Path(path).stat().st_size for path in files(options, watch))
-    table.optimize.z_order(
-        task.CLUSTER_COLUMNS,
-        target_size=size // options.files,
-        max_concurrent_tasks=options.cores,
-        max_spill_size=int(options.ceiling * task.SPARE),
-        writer_properties=_properties(),
-    )
-    watch.lap("z_order")
+    z_order(table_in(options.output), options, watch)
     return []
 
 
@@ -57,8 +48,7 @@ def merge(options: Any, watch: task.Stopwatch) -> list[str]:
 
 def files(options: Any, watch: task.Stopwatch) -> list[str]:
     """The files that the newest version of the table names."""
-    uris = DeltaTable(table_in(options.output)).file_uris()
-    return sorted(uri.removeprefix("file://") for uri in uris)
+    return named_files(DeltaTable(table_in(options.output)))
 
 
 def sums(options: Any, watch: task.Stopwatch) -> list[str]:
@@ -69,6 +59,26 @@ def sums(options: Any, watch: task.Stopwatch) -> list[str]:
     watch.lap("read")
     found = pa.RecordBatchReader.from_stream(builder.execute("SELECT * FROM t"))
     return [str(number) for number in row_sums(found)]
+
+
+def z_order(table: Path, options: Any, watch: task.Stopwatch) -> list[str]:
+    """Let the table in a folder be z-ordered; the files that it names afterwards."""
+    delta = DeltaTable(table)
+    size = sum(Path(path).stat().st_size for path in named_files(delta))
+    delta.optimize.z_order(
+        task.CLUSTER_COLUMNS,
+        target_size=size // options.files,
+        max_concurrent_tasks=options.cores,
+        max_spill_size=int(options.ceiling * task.SPARE),
+        writer_properties=_properties(),
+    )
+    watch.lap("z_order")
+    return named_files(DeltaTable(table))
+
+
+def named_files(table: DeltaTable) -> list[str]:
+    """The paths of the files that a version names."""
+    return sorted(uri.removeprefix("file://") for uri in table.file_uris())
 
 
 def _properties() -> WriterProperties:

@@ -12,23 +12,30 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from benchmarks import table_oracle
 from benchmarks.delta_table import BATCH, row_sums, table_in
 from benchmarks.processes import CeilingError, ProgramError, Usage, environment, run_measured
-from benchmarks.runs import DONE, GIB, failure, usage_of
-from benchmarks.sizes import format_count
+from benchmarks.runs import DONE, failure, usage_of
 from benchmarks.table_rows import upsert_rows, upserted, write_rows
-from benchmarks.table_runs import HERE_ROWS, UPSERT_SHARE, link_or_copy
+from benchmarks.table_runs import (
+    CLUSTER,
+    HERE,
+    HILBERT,
+    OURS,
+    UPSERT_SHARE,
+    Limits,
+    link_or_copy,
+    task_options,
+)
 
-OURS, HILBERT, HERE, PEER = "hipslake", "hipslake_hilbert", "hipslake_here", "deltalake"
+PEER = "deltalake"
 ON_READ = "hipslake_on_read"
-CLUSTER, MERGE = "cluster", "merge"
+MERGE = "merge"
 SYSTEMS = {CLUSTER: (OURS, HILBERT, HERE, PEER), MERGE: (OURS, ON_READ, HERE, PEER)}
-MOST_HERE = HERE_ROWS
 
 _OPTIONS = {
     HILBERT: ["--curve=hilbert"],
@@ -39,19 +46,10 @@ _FILE_ROWS = 10_000_000  # of a table that is merged into
 _EXPECTED = "expected.json"
 
 
-class DeltaLimits(NamedTuple):
-    """What a run may take."""
-
-    ceiling: int = 4 * GIB
-    seconds: float = 1200.0
-    cores: int = 2
-    files: int = 64  # that clustered rows are cut into, about
-
-
 class DeltaBench:
     """The data of a benchmark, and the systems that take turns on them."""
 
-    def __init__(self, folder: Path, peers_python: str, limits: DeltaLimits) -> None:
+    def __init__(self, folder: Path, peers_python: str, limits: Limits) -> None:
         self.folder = folder
         self.limits = limits
         self._peers_python = peers_python
@@ -112,9 +110,7 @@ class DeltaBench:
 
     def _command(self, python: str, program: str, task: str, source: Path, rows: int) -> list[str]:
         self._report_file.unlink(missing_ok=True)
-        options = [f"--task={task}", f"--source={source}", f"--output={self._output}", f"--rows={rows}"]
-        options += [f"--report={self._report_file}", f"--files={self.limits.files}"]
-        options += [f"--ceiling={self.limits.ceiling}", f"--cores={self.limits.cores}"]
+        options = task_options(task, rows, source, self._output, self._report_file, self.limits)
         return [python, "-m", f"benchmarks.{program}", *options]
 
     @property
@@ -177,14 +173,3 @@ class DeltaBench:
         right = (found.rows, found.sums) == (rows, expected.sums)
         measured = {"files": len(files), "bytes": size, "right": right}
         return measured | table_oracle.touched(files, given)
-
-
-def title(run: dict[str, Any]) -> str:
-    """A run, for the log."""
-    what = f"{run['task']} {format_count(run['rows'])} {run['system']}: {run['outcome']}"
-    if "seconds" not in run:
-        return f"{what}, {run['told'].splitlines()[0][:200]}"
-    return (
-        f"{what}, {run['seconds']:.1f} s, whole {run['whole_seconds']:.1f} s, "
-        f"{run['peak_bytes'] / GIB:.2f} GiB, {run['files']} files{'' if run['right'] else ', WRONG'}"
-    )

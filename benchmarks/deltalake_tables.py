@@ -6,12 +6,12 @@ $HIPSLAKE_PEERS_PYTHON -m benchmarks.deltalake_tables --task cluster --source S 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, WriterProperties, convert_to_deltalake
+from deltalake import convert_to_deltalake
 
 from benchmarks import table_task as task
+from benchmarks.delta_rs_tables import z_order
 
 
 def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
@@ -22,19 +22,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
         (table / path.name).hardlink_to(path)
     convert_to_deltalake(table)
     watch.lap("convert")
-    delta = DeltaTable(table)
-    size = sum(path.stat().st_size for path in options.source.iterdir())
-    delta.optimize.z_order(
-        task.CLUSTER_COLUMNS,
-        target_size=size // options.files,
-        max_concurrent_tasks=options.cores,
-        max_spill_size=int(options.ceiling * task.SPARE),
-        writer_properties=WriterProperties(
-            compression="ZSTD", compression_level=task.LEVEL, max_row_group_size=task.ROW_GROUP_ROWS
-        ),
-    )
-    watch.lap("z_order")
-    return [str(Path(uri.removeprefix("file://"))) for uri in DeltaTable(table).file_uris()]
+    return z_order(table, options, watch)
 
 
 if __name__ == "__main__":

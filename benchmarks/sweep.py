@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -92,6 +92,46 @@ def prepare(folder: Path, cores: int, need: int) -> None:
         raise SystemExit(
             f"{folder}: {free / 1e9:.0f} GB are free and {need / 1e9:.0f} are needed; use --folder"
         )
+
+
+def cells_of(
+    tasks: Mapping[str, Sequence[str]],
+    sizes: Callable[[str], Iterable[int]],
+    repeats: Callable[[str, int], int],
+    most: Mapping[str, int],
+    options: Any,
+) -> Iterator[Cell]:
+    """All runs: what is compared runs close together.
+
+    Parameters
+    ----------
+    tasks : mapping of str to sequence of str
+        The systems of each task, in order.
+    sizes : callable
+        The rows of the runs of a task.
+    repeats : callable
+        How often a task is run for so many rows, if `options.repeats` does not say.
+    most : mapping of str to int
+        The most rows that a system is asked for, where there is a bound.
+    options
+        `tasks` and `systems` are those that are asked for; None: all systems.
+    """
+    for task in options.tasks:
+        for rows in sizes(task):
+            for repeat in range(options.repeats or repeats(task, rows)):
+                for system in tasks[task]:
+                    if rows <= most.get(system, rows) and system in (options.systems or tasks[task]):
+                        yield task, rows, system, repeat
+
+
+def warm_up(
+    cells: Iterable[Cell], tasks: Mapping[str, Sequence[str]], run: Callable[[str, str, int], Run], rows: int
+) -> None:
+    """Run each system once, at its first task, as byte code and shared libraries come from disk once."""
+    asked = list(cells)
+    for system in dict.fromkeys(system for _, _, system, _ in asked):
+        wanted = {task for task, *_ in asked}
+        run(next(task for task in tasks if task in wanted and system in tasks[task]), system, rows)
 
 
 def swept(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.runs import DONE, GIB, Run, of_cell, told
+from benchmarks.runs import DONE, GIB, Run, number, of_cell, told
 from benchmarks.sizes import format_count
 
 Of = Callable[[str], float | None]
@@ -89,6 +89,60 @@ def rows_of(
 
             lines.append("| " + " | ".join([format_count(rows), shown, *measured(of)]) + " |")
     return lines
+
+
+TABLE_MEASURES = ("whole s", "up s", "CPU s", "peak GiB", "disk GB", "files", "mean MB")
+"""What is measured of every change of a table: the heads of columns."""
+
+
+def table_measures(of: Of) -> list[str]:
+    """The columns of `TABLE_MEASURES`."""
+    files, size, peak, disk = of("files"), of("bytes"), of("peak_bytes"), of("disk_bytes")
+    return [
+        number(of("whole_seconds"), ".1f"),
+        number(of("seconds"), ".1f"),
+        number(of("cpu_seconds"), ".0f"),
+        number(None if peak is None else peak / GIB, ".2f"),
+        number(None if disk is None else disk / 1e9, ".2f"),
+        number(files, ".0f"),
+        number(size / files / 1e6 if files and size else None, ".1f"),
+    ]
+
+
+def draw_tasks(
+    result: dict[str, Any],
+    ways: Mapping[str, Mapping[str, str]],
+    colours: Mapping[str, str],
+    titles: Mapping[str, str],
+    path: Path,
+) -> None:
+    """Draw a size sweep by rows, a panel per task.
+
+    Parameters
+    ----------
+    result : dict
+    ways : mapping of str to mapping of str to str
+        The tasks, and what each system is called that does them.
+    colours : mapping of str to str
+        Of the systems.
+    titles : mapping of str to str
+        Of the tasks.
+    path : Path
+        Of the picture.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    number_of = max(1, len(ways))
+    figure, panels = plt.subplots(1, number_of, figsize=(5.6 * number_of, 4.2), squeeze=False)
+    for panel, (task, names) in zip(panels[0], ways.items(), strict=False):
+        plain = {system: way.replace("`", "") for system, way in names.items()}
+        draw_task(panel, task, result["runs"], plain, colours, unit="rows", title=titles[task])
+        explain_lines(panel)
+    note = f"A cross: at the next size, no outcome within {ceiling_of(result)} and the time limit"
+    save(figure, note, path)
 
 
 def draw_task(

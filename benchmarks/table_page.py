@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bars import bar_lines
-from benchmarks.runs import GIB, number
+from benchmarks.runs import number
 from benchmarks.sweep_page import (
-    Of,
+    TABLE_MEASURES,
     ceiling_of,
-    draw_task,
-    explain_lines,
+    draw_tasks,
     has_task,
     keep,
     measured_on,
     rows_of,
-    save,
+    table_measures,
     versions,
 )
 from benchmarks.table_oracle import KINDS, QUERIES
@@ -70,7 +69,6 @@ _COLOURS = {
     PYICEBERG: "#8d7b9c",
     DELTA: "#c0392b",
 }
-_HEAD = ("rows", "system", "whole s", "up s", "CPU s", "peak GiB", "disk GB", "files", "mean MB")
 _TITLES = {
     SINK: "Sink: a partition per sky pixel and year",
     CLUSTER: "Clustering by sky, time and magnitude",
@@ -115,7 +113,11 @@ def markdown(result: dict[str, Any]) -> str:
         if has_task(result["runs"], task):
             kinds = list(KINDS) if task == CLUSTER else []
             shown = rows_of(
-                task, result, (*_HEAD, *kinds), _ways(task), lambda of, kinds=kinds: _measured(of, kinds)
+                task,
+                result,
+                ("rows", "system", *TABLE_MEASURES, *kinds),
+                _ways(task),
+                lambda of, kinds=kinds: [*table_measures(of), *(number(of(kind), ".1f") for kind in kinds)],
             )
             lines += ["", f"## {_TITLES[task]}", "", _about(task, result["limits"]), "", *shown]
     lines += ["", "## Bars", "", *bar_lines(result["verdicts"])]
@@ -158,35 +160,7 @@ def _about(task: str, limits: dict[str, Any]) -> str:
     )
 
 
-def _measured(of: Of, kinds: list[str]) -> list[str]:
-    files, size, peak, disk = of("files"), of("bytes"), of("peak_bytes"), of("disk_bytes")
-    shown = [
-        number(of("whole_seconds"), ".1f"),
-        number(of("seconds"), ".1f"),
-        number(of("cpu_seconds"), ".0f"),
-        number(None if peak is None else peak / GIB, ".2f"),
-        number(None if disk is None else disk / 1e9, ".2f"),
-        number(files, ".0f"),
-        number(size / files / 1e6 if files and size else None, ".1f"),
-    ]
-    return [*shown, *(number(of(kind), ".1f") for kind in kinds)]
-
-
 def draw(result: dict[str, Any], path: Path) -> None:
     """Draw the size sweep: whole processes by rows, a panel per task; a cross where a system gave up."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    runs = result["runs"]
-    tasks = [task for task in (SINK, CLUSTER) if has_task(runs, task)]
-    figure, panels = plt.subplots(
-        1, max(1, len(tasks)), figsize=(5.6 * max(1, len(tasks)), 4.2), squeeze=False
-    )
-    for panel, task in zip(panels[0], tasks, strict=False):
-        names = {system: way.replace("`", "") for system, way in _ways(task).items()}
-        draw_task(panel, task, runs, names, _COLOURS, unit="rows", title=_TITLES[task])
-        explain_lines(panel)
-    note = f"A cross: at the next size, no outcome within {ceiling_of(result)} and the time limit"
-    save(figure, note, path)
+    tasks = [task for task in (SINK, CLUSTER) if has_task(result["runs"], task)]
+    draw_tasks(result, {task: _ways(task) for task in tasks}, _COLOURS, _TITLES, path)

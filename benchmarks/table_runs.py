@@ -91,9 +91,7 @@ class Bench:
         report_file, program = self.folder / "report.json", system
         report_file.unlink(missing_ok=True)
         python = self._peers_python if system in _IN_PEERS else sys.executable
-        options = [f"--task={task}", f"--source={source}", f"--output={self._output}", f"--rows={rows}"]
-        options += [f"--report={report_file}", f"--files={self.limits.files}"]
-        options += [f"--ceiling={self.limits.ceiling}", f"--cores={self.limits.cores}"]
+        options = task_options(task, rows, source, self._output, report_file, self.limits)
         if system in _OPTIONS:
             program = OURS
             options.append(_OPTIONS[system])
@@ -155,6 +153,13 @@ class Bench:
         if (what, rows) not in self._expected:
             self._expected[what, rows] = find(rows)
         return self._expected[what, rows]
+
+
+def task_options(task: str, rows: int, source: Path, output: Path, report: Path, limits: Limits) -> list[str]:
+    """What the program of a system is told, as `benchmarks.table_task.perform` reads it."""
+    told = {"task": task, "source": source, "output": output, "rows": rows, "report": report}
+    told |= {"files": limits.files, "ceiling": limits.ceiling, "cores": limits.cores}
+    return [f"--{name}={value}" for name, value in told.items()]
 
 
 def batch_rows(task: str, rows: int) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from benchmarks import clustering_quality as quality
 from benchmarks import machine, sweep, table_page
 from benchmarks.bars import Verdict
 from benchmarks.processes import ROOT
+from benchmarks.runs import Cell
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.table_bars import verdicts
 from benchmarks.table_runs import (
@@ -45,25 +45,17 @@ PEERS = ("deltalake", "duckdb", "polars", "pyarrow", "pyiceberg")
 DISK_BYTES_PER_ROW = 350  # source, output, spill and shuffle of one system
 
 
-def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
-    """All runs, as (task, rows, system, repeat): what is compared runs close together."""
-    for task in options.tasks:
-        sizes = {UPSERT: options.upsert_rows, FEW_KEYS: options.few_keys_rows}
-        for rows in sizes.get(task, options.rows):
-            default = REPEATS if task == UPSERT or rows <= SHORT_ROWS else 1
-            for repeat in range(options.repeats or default):
-                for system in SYSTEMS[task]:
-                    if system == HERE and rows > HERE_ROWS:
-                        continue
-                    if options.systems is None or system in options.systems:
-                        yield task, rows, system, repeat
-
-
-def warm_up(bench: Bench, options: Any) -> None:
-    """Run each system once, as byte code and shared libraries come from disk once."""
-    for system in dict.fromkeys(system for _, _, system, _ in cells(options)):
-        task = next(task for task in SYSTEMS if system in SYSTEMS[task] and task in options.tasks)
-        bench.run(task, system, WARM_UP_ROWS)
+def cells(options: Any) -> list[Cell]:
+    """All runs that are asked for."""
+    sizes = {UPSERT: options.upsert_rows, FEW_KEYS: options.few_keys_rows}
+    found = sweep.cells_of(
+        SYSTEMS,
+        lambda task: sizes.get(task, options.rows),
+        lambda task, rows: REPEATS if task == UPSERT or rows <= SHORT_ROWS else 1,
+        {HERE: HERE_ROWS},
+        options,
+    )
+    return list(found)
 
 
 def clustering_quality() -> tuple[str, list[Verdict]]:
@@ -80,7 +72,15 @@ def main(argv: list[str] | None = None) -> int:
     sweep.prepare(folder, options.limits.cores, max(options.rows) * DISK_BYTES_PER_ROW)
     bench = Bench(folder, options.peers_python, options.limits)
     file = folder / "table_runs.json"
-    runs = sweep.swept(file, cells(options), bench.run, title, lambda: warm_up(bench, options), options)
+    asked = cells(options)
+    runs = sweep.swept(
+        file,
+        asked,
+        bench.run,
+        title,
+        lambda: sweep.warm_up(asked, SYSTEMS, bench.run, WARM_UP_ROWS),
+        options,
+    )
     judged = list(verdicts(runs))
     if CLUSTER in options.tasks:
         page, bars = clustering_quality()

@@ -9,21 +9,12 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.delta_page import BOX, draw, markdown, verdicts
-from benchmarks.delta_runs import (
-    CLUSTER,
-    HERE,
-    HILBERT,
-    MERGE,
-    OURS,
-    PEER,
-    SYSTEMS,
-    DeltaBench,
-    DeltaLimits,
-)
+from benchmarks.delta_runs import MERGE, PEER, SYSTEMS, DeltaBench
 from benchmarks.delta_table import row_sums
 from benchmarks.runs import DONE, LATE
 from benchmarks.table_oracle import KINDS
 from benchmarks.table_rows import upsert_rows, upserted
+from benchmarks.table_runs import CLUSTER, HERE, HILBERT, OURS, Limits
 from tests.benchmarks.records import done, ended, record
 
 SECONDS = 1200.0
@@ -53,7 +44,7 @@ def test_sums_bind_the_values_of_a_row_together() -> None:
 
 @pytest.mark.slow
 def test_both_systems_leave_the_rows_that_they_should(tmp_path: Path, peers_python: str) -> None:
-    bench = DeltaBench(tmp_path, peers_python, DeltaLimits(files=4))
+    bench = DeltaBench(tmp_path, peers_python, Limits(files=4))
     for task, systems in SYSTEMS.items():
         for system in systems:
             run = bench.run(task, system, 3000)
@@ -88,7 +79,7 @@ def test_the_page_tells_runs_that_failed_and_the_sweep_is_drawn(tmp_path: Path) 
     result = record(
         lambda runs: verdicts(runs, SECONDS),
         [*RUNS, ended(MERGE, PEER, 20_000_000)],
-        limits=DeltaLimits()._asdict(),
+        limits=Limits()._asdict(),
     )
     page = markdown(result)
     assert "| 20M | delta-rs `merge`; **over the ceiling of 4 GiB: held 4.10 GiB after 9 s** |" in page
