@@ -12,6 +12,7 @@ from hipslake_airflow.assets import table_asset
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.catalog import RetentionOperator
+from hipslake_airflow.operators.reporting import ReportingMixin
 from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import ResolveOperator, SpecOperator, StepOperator
@@ -42,6 +43,11 @@ def _run_with_connection(run_uri: str) -> FrozenSink:
     frozen = SinkRequest(run_uri=run_uri).frozen()
     use_iceberg_connection(frozen.spec.iceberg)
     return frozen
+
+
+def _named_table(spec: TableSpec) -> dict[str, Any]:
+    """The fields of a request that say which table it is of."""
+    return {name: getattr(spec, name) for name in ("format", "iceberg", "delta", "table")}
 
 
 class ResolveSinkOperator(ResolveOperator):
@@ -79,22 +85,21 @@ class FreezeSinkFilesOperator(StepOperator):
         return {}
 
 
-class IcebergSinkOperator(SparkStepOperator):
-    """Sink the rows of a run into its table, and emit the table's asset event; in Spark, if there are many.
+class TableEventOperator(ReportingMixin):
+    """Emit the asset event of a table, whose extra says `rows`, `snapshot_id`, `table` and `uri`.
 
-    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Where intervals were
-    refused and others are in the table, the task goes well, so that consumers hear of those; a
-    `ConfirmSinkOperator` tells of the others. Skips the task if the table has all the rows already.
+    A mixin: its subclasses name it before the operator that runs the step. `rows_told` is the field of the
+    report that says how many rows came, or went.
 
     Parameters
     ----------
     table : str
         The name of the spec; its asset becomes an outlet of the task.
     publishes : bool
-        Whether readers see the rows at once; else an `AuditBranchOperator` has the outlet.
+        Whether readers see what the task does at once; else another task has the outlet.
     """
 
-    step = "sink"
+    rows_told = "rows_out"
 
     def __init__(self, *, table: str, publishes: bool = True, **kwargs: Any) -> None:
         asset = table_asset(table)
@@ -102,6 +107,28 @@ class IcebergSinkOperator(SparkStepOperator):
         super().__init__(outlets=[*outlets, *kwargs.pop("outlets", [])], **kwargs)
         self.asset = asset
         self.publishes = publishes
+
+    def finish(self, context: Context, report: Any) -> None:
+        if report.snapshot_id is not None and self.publishes:
+            context["outlet_events"][self.asset].extra = {
+                "rows": getattr(report, self.rows_told),
+                "snapshot_id": report.snapshot_id,
+                "table": report.table,
+                "uri": report.location,
+            }
+
+
+class IcebergSinkOperator(TableEventOperator, SparkStepOperator):
+    """Sink the rows of a run into its table, and emit the table's asset event; in Spark, if there are many.
+
+    Where intervals were refused and others are in the table, the task goes well, so that consumers hear of
+    those; a `ConfirmSinkOperator` tells of the others. Skips the task if the table has all the rows already.
+    Parameters are those of `TableEventOperator`; where rows go to a branch first, the outlet is an
+    `AuditBranchOperator`'s.
+    """
+
+    step = "sink"
+    rows_told = "rows_in_table"
 
     def prepare(self, context: Context) -> None:
         from hipslake.steps.sink.request import SinkRequest
@@ -116,50 +143,22 @@ class IcebergSinkOperator(SparkStepOperator):
 
         return bytes_to_sink(request, limit)
 
-    def finish(self, context: Context, report: Any) -> None:
-        if report.snapshot_id is not None and self.publishes:
-            context["outlet_events"][self.asset].extra = {
-                "rows": report.rows_in_table,
-                "snapshot_id": report.snapshot_id,
-                "table": report.table,
-                "uri": report.location,
-            }
-
     def skip_reason(self, report: Any) -> str | None:
         return None if report.snapshot_id is not None else f"Table {report.table} has these rows already."
 
 
-class AuditBranchOperator(StepOperator):
+class AuditBranchOperator(TableEventOperator, StepOperator):
     """Hold what sinks have left on a branch to the spec; publish it, and emit the table's asset event.
 
-    What the event's extra says is that of `IcebergSinkOperator`. Fails if a check is not passed, and is
-    skipped where nothing is on the branch.
-
-    Parameters
-    ----------
-    table : str
-        The name of the spec; its asset becomes an outlet of the task.
+    Fails if a check is not passed, and is skipped where nothing is on the branch. Parameters are those of
+    `TableEventOperator`.
     """
 
     step = "audit"
 
-    def __init__(self, *, table: str, **kwargs: Any) -> None:
-        asset = table_asset(table)
-        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
-        self.asset = asset
-
     def request_fields(self, context: Context) -> dict[str, Any]:
         _run_with_connection(self.run_uri)
         return {}
-
-    def finish(self, context: Context, report: Any) -> None:
-        if report.snapshot_id is not None:
-            context["outlet_events"][self.asset].extra = {
-                "rows": report.rows_out,
-                "snapshot_id": report.snapshot_id,
-                "table": report.table,
-                "uri": report.location,
-            }
 
     def skip_reason(self, report: Any) -> str | None:
         return None if report.snapshot_id is not None else report.text
@@ -195,36 +194,17 @@ class ConfirmSinkOperator(InRunFolder, BaseOperator):
             raise AirflowFailException(describe_refused(report.intervals, report.refused))
 
 
-class DrainStreamOperator(SparkStepOperator):
+class DrainStreamOperator(TableEventOperator, SparkStepOperator):
     """Sink all that has come into a stream since the last run, and emit the table's asset event.
 
-    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Skips the task if no
-    rows came. It always runs in Spark, whose Structured Streaming knows which files have come.
-
-    Parameters
-    ----------
-    table : str
-        The name of the spec; its asset becomes an outlet of the task.
+    Skips the task if no rows came. It always runs in Spark, whose Structured Streaming knows which files have
+    come. Parameters are those of `TableEventOperator`.
     """
 
     step = "drain"
 
-    def __init__(self, *, table: str, **kwargs: Any) -> None:
-        asset = table_asset(table)
-        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
-        self.asset = asset
-
     def prepare(self, context: Context) -> None:
         _run_with_connection(self.run_uri)
-
-    def finish(self, context: Context, report: Any) -> None:
-        if report.snapshot_id is not None:
-            context["outlet_events"][self.asset].extra = {
-                "rows": report.rows_out,
-                "snapshot_id": report.snapshot_id,
-                "table": report.table,
-                "uri": report.location,
-            }
 
     def skip_reason(self, report: Any) -> str | None:
         return None if report.batches or report.found else "No rows have come since the last run."
@@ -274,49 +254,27 @@ class KeepClusteredOperator(SparkStepOperator):
         return {"warehouse": frozen.warehouse, "spec": CompactionSpec.keeping(frozen.spec)}
 
 
-class DeleteTableRowsOperator(SpecOperator):
+class DeleteTableRowsOperator(TableEventOperator, SpecOperator):
     """Delete rows of a table, and emit its asset event; skipped where there are none.
 
-    Reads the params `keys`, `keys_file`, `filters`, `key`, `max_fraction` and `force`.
-
-    Parameters
-    ----------
-    table : str
-        The name of the spec; its asset becomes an outlet of the task.
-    spec_file : str
-        As of `SpecOperator`.
+    Reads the params `keys`, `keys_file`, `filters`, `key`, `max_fraction` and `force`. Parameters are those
+    of `TableEventOperator` and `SpecOperator`.
     """
 
     step = "delete_table"
-
-    def __init__(self, *, table: str, **kwargs: Any) -> None:
-        asset = table_asset(table)
-        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
-        self.asset = asset
+    rows_told = "deleted"
 
     def request_fields(self, context: Context) -> dict[str, Any]:
         spec, params = _spec_with_connection(self.spec_file), context["params"]
         chosen = {name: params.get(name) or None for name in ("keys", "keys_file", "filters")}
         return {
             **chosen,
-            "format": spec.format,
-            "iceberg": spec.iceberg,
-            "delta": spec.delta,
-            "table": spec.table,
+            **_named_table(spec),
             "key": spec.key or tuple(params.get("key") or ()),
             "write": spec.write,
             "max_fraction": float(params["max_fraction"]),
             "force": bool(params["force"]),
         }
-
-    def finish(self, context: Context, report: Any) -> None:
-        if report.snapshot_id is not None:
-            context["outlet_events"][self.asset].extra = {
-                "rows": report.deleted,
-                "snapshot_id": report.snapshot_id,
-                "table": report.table,
-                "uri": report.location,
-            }
 
     def skip_reason(self, report: Any) -> str | None:
         return None if report.snapshot_id is not None else "No row is left to delete."
@@ -352,9 +310,6 @@ class VacuumTableOperator(SpecOperator, RetentionOperator):
         spec = _spec_with_connection(self.spec_file)
         days = context["params"].get("orphan_days")
         return super().request_fields(context) | {
-            "format": spec.format,
-            "iceberg": spec.iceberg,
-            "delta": spec.delta,
-            "table": spec.table,
+            **_named_table(spec),
             "orphan_days": None if days is None else float(days),
         }
