@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests import airflow_home
+from tests.dags.dag_runs import Load
 from tests.dags.pauses import without_pauses
 from tests.steps import in_process
+from tests.steps.upserts import UpsertSurvey
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,14 @@ def stars(specs: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def survey(specs: Path, tmp_path: Path) -> UpsertSurvey:
+    """A survey in mode upsert, whose spec lies where the DAG files look."""
+    survey = UpsertSurvey(tmp_path, more="margin: {arcsec: 60}")
+    (specs / "stars.yaml").write_text(survey.spec.read_text())
+    return survey
+
+
+@pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
     """A warehouse in which a link leads to what is published."""
     root = tmp_path / "warehouse"
@@ -49,7 +59,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def load() -> Callable[[], dict[str, Any]]:
+def load() -> Load:
     """Load the DAG files as Airflow does; DAGs by id. No file may fail but the one that tells of specs."""
     return lambda: _loaded()[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,9 +17,9 @@ from hipslake.steps.run import run_uri
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
+from tests.dags.dag_runs import Load
 from tests.stores.iceberg_catalogs import Service
 
-Load = Callable[[], dict[str, Any]]
 Row = tuple[int, int, float]  # id, seq, mag
 BEGIN = datetime(2026, 1, 1)
 FILES = "source: {{files: {{uri: '{landing}/{name}/night={{{{ night }}}}/*.parquet', format: parquet}}}}\n"

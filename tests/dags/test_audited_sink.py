@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.web.runs import error_of
 
-from tests.dags.test_iceberg_sink import NIGHTS, last_event, states, table_of, write_spec
+from tests.dags.dag_runs import Load, states
+from tests.dags.test_iceberg_sink import NIGHTS, last_event, table_of, write_spec
 from tests.steps.nights import Survey, night_rows
 
-Load = Callable[[], dict[str, Any]]
 TWICE = "select id from came group by id having count(*) > 1"
 AUDIT = f"branch: audit\naudit: {{ranges: {{mag: {{max: 40}}}}, sql: '{TWICE}'}}\n"
 TAGS = "tag: 'night-{{ night }}'\n"

@@ -13,9 +13,9 @@ from hipslake_airflow.triggers.adopted_catalog import AdoptedCatalogTrigger
 
 from tests.catalog.foreign_trees import tree_of
 from tests.catalog.publishing import publish
+from tests.dags.dag_runs import Load
 from tests.steps.sources_of_objects import Lake
 
-Load = Callable[[], dict[str, Any]]
 SPEC = """\
 name: theirs
 adopt: {uri: URI}

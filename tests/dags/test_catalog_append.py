@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,12 @@ from typing import Any
 import pytest
 from hipslake import Catalog
 
+from tests.dags.dag_runs import Load, states
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.steps.upserts import Record, UpsertSurvey, table_of
 
-Load = Callable[[], dict[str, Any]]
 STEPS = ["resolve", "wait", "inputs", "histogram", "append", "view"]
 INGEST, COMPACT = "catalog_ingest__stars", "catalog_compact__stars"
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -14,6 +13,7 @@ from hipslake import Catalog
 
 from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at
+from tests.dags.dag_runs import Load
 
 DAG = "catalog_crossmatch__a_x_b"
 SPEC = """\
@@ -23,7 +23,6 @@ left: {catalog: a, filters: "not id in (1, 2)"}
 right: {catalog: b}
 radius_arcsec: 60
 """
-Load = Callable[[], dict[str, Any]]
 
 
 @pytest.fixture

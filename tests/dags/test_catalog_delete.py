@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,10 @@ from hipslake.steps.keys_file import keys_in
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.params import catalog as forms
 
+from tests.dags.dag_runs import Load, check_form, states, without_key
 from tests.steps.upserts import Record, UpsertSurvey
 
-Load = Callable[[], dict[str, Any]]
 DELETE = "catalog_delete__stars"
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
-
-
-@pytest.fixture
-def survey(specs: Path, tmp_path: Path) -> UpsertSurvey:
-    """A survey with a night, whose spec lies where the DAG files look."""
-    survey = UpsertSurvey(tmp_path, more="margin: {arcsec: 60}")
-    (specs / "stars.yaml").write_text(survey.spec.read_text())
-    return survey
 
 
 def test_catalogs_of_nights_have_one(load: Load, survey: UpsertSurvey, specs: Path) -> None:
@@ -42,18 +29,14 @@ def test_catalogs_of_nights_have_one(load: Load, survey: UpsertSurvey, specs: Pa
     assert dag.params["max_fraction"] == forms.MAX_FRACTION == MAX_FRACTION
     assert dag.doc_md
     assert "until a night brings a later record" in dag.doc_md
-    for name in dag.params:
-        assert dag.params.get_param(name).schema.get("title")
-        assert dag.params.get_param(name).description
+    check_form(dag.params)
     text = (specs / "stars.yaml").read_text()
-    kept = [
-        line for line in text.splitlines() if not line.startswith(("mode", "key", "order_by", "operation"))
-    ]
-    replaced = "\n".join(kept).replace("/night={{ night }}", "")
+    kept = without_key(text)
+    replaced = kept.replace("/night={{ night }}", "")
     (specs / "stars.yaml").write_text(replaced)
     assert "catalog_ingest__stars" in load()
     assert DELETE not in load()
-    (specs / "stars.yaml").write_text("\n".join(kept) + "\nmode: append\n")
+    (specs / "stars.yaml").write_text(f"{kept}\nmode: append\n")
     assert "brings all its rows anew" in load()[DELETE].doc_md
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from tests.dags.dag_runs import Load
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
-Load = Callable[[], dict[str, Any]]
 SPEC = """\
 name: curves
 type: equijoin

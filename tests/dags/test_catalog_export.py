@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 
+from tests.dags.dag_runs import Load
 from tests.steps import in_process
 
-Load = Callable[[], dict[str, Any]]
 CONE = "cone 80 30 3deg"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import pytest
 from hipslake.steps.hips.request import HipsRequest
 
+from tests.dags.dag_runs import Load, check_form
 from tests.steps import in_process
 from tests.steps.hips.hips_reader import check_limits, check_progress, read_hips
 
-Load = Callable[[], dict[str, Any]]
 DAG_ID = "catalog_hips__stars"
 
 
@@ -30,9 +29,7 @@ def test_every_catalog_has_one_with_a_form_that_explains_itself(load: Load, star
     assert dag.max_active_runs == 1
     assert "exports/hips/stars" in dag.params.get_param("output").description
     assert "hipslist" in dag.doc_md
-    for name in dag.params:
-        assert dag.params.get_param(name).schema.get("title")
-        assert dag.params.get_param(name).description
+    check_form(dag.params)
 
 
 def test_the_form_has_every_option_with_its_default_and_its_bounds(load: Load, stars: Path) -> None:

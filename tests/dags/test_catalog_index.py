@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from hipslake import Catalog
 
+from tests.dags.dag_runs import Load
 from tests.steps.nights import FIRST, Survey, night_rows
-
-Load = Callable[[], dict[str, Any]]
 
 
 def test_a_version_is_indexed_before_it_is_verified(load: Load, stars: Path) -> None:

@@ -15,15 +15,11 @@ from typing import Any
 import pytest
 
 from tests.airflow_home import PROJECT
+from tests.dags.dag_runs import Load, check_form, states
 from tests.receivers import alerted, statsd
 from tests.steps import in_process
 
-Load = Callable[[], dict[str, Any]]
 STEPS = ["resolve", "wait", "inputs", "histogram", "plan", "write", "verify", "publish", "view"]
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 def links(run: Any, dag: Any) -> dict[str, dict[str, str]]:
@@ -156,9 +152,7 @@ def test_thresholds_that_a_spec_takes_are_taken_by_the_form(load: Load, stars: P
 
 def test_every_param_has_help(load: Load, stars: Path) -> None:
     params = load()["catalog_ingest__stars"].params
-    for name in params:
-        assert params.get_param(name).schema.get("title")
-        assert params.get_param(name).description
+    check_form(params)
 
 
 @pytest.mark.system

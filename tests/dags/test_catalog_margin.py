@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hipslake import Catalog
 
+from tests.dags.dag_runs import Load, states
 from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact
 
-Load = Callable[[], dict[str, Any]]
 MARGIN = "margin: {arcsec: [3600]}"
 
 
 def tasks(dag: Any) -> list[str]:
     return [task.task_id for task in dag.topological_sort()]
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 def test_the_ingest_makes_margins_where_the_spec_asks_for_them(load: Load, specs: Path) -> None:

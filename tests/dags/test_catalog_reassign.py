@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,10 @@ from hipslake import Catalog
 from hipslake.steps.reassign.request import ReassignReport
 from hipslake.steps.run import RunFolder, run_uri
 
+from tests.dags.dag_runs import Load, check_form, states, without_key
 from tests.steps.upserts import Record, UpsertSurvey
 
-Load = Callable[[], dict[str, Any]]
 REASSIGN = "catalog_reassign__stars"
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
-
-
-@pytest.fixture
-def survey(specs: Path, tmp_path: Path) -> UpsertSurvey:
-    """A survey with a night, whose spec lies where the DAG files look."""
-    survey = UpsertSurvey(tmp_path, more="margin: {arcsec: 60}")
-    (specs / "stars.yaml").write_text(survey.spec.read_text())
-    return survey
 
 
 def test_catalogs_in_mode_upsert_have_one(load: Load, survey: UpsertSurvey, specs: Path) -> None:
@@ -39,16 +26,12 @@ def test_catalogs_in_mode_upsert_have_one(load: Load, survey: UpsertSurvey, spec
     assert set(dag.params) == fields
     assert dag.doc_md
     assert "a later record of the key does" in dag.doc_md
-    for name in dag.params:
-        assert dag.params.get_param(name).schema.get("title")
-        assert dag.params.get_param(name).description
+    check_form(dag.params)
     text = (specs / "stars.yaml").read_text()
     (specs / "stars.yaml").write_text(f"{text}\nvalidity: {{from: begin, to: end}}\n")
     assert REASSIGN not in load()
-    kept = [
-        line for line in text.splitlines() if not line.startswith(("mode", "key", "order_by", "operation"))
-    ]
-    (specs / "stars.yaml").write_text("\n".join(kept) + "\nmode: append\n")
+    kept = without_key(text)
+    (specs / "stars.yaml").write_text(f"{kept}\nmode: append\n")
     assert "catalog_delete__stars" in load()
     assert REASSIGN not in load()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,15 +14,10 @@ from hipslake.steps.upkeep.request import RepairReport, VacuumReport
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
+from tests.dags.dag_runs import Load, check_form, states
 from tests.steps import in_process
 
 pytestmark = pytest.mark.sampled(2)
-
-Load = Callable[[], dict[str, Any]]
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 @pytest.fixture
@@ -47,9 +41,7 @@ def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
         assert dags[dag_id].doc_md
         assert dags[dag_id].max_active_runs == 1
         params = dags[dag_id].params
-        for name in params:
-            assert params.get_param(name).schema.get("title")
-            assert params.get_param(name).description
+        check_form(params)
 
 
 def test_a_broken_spec_has_no_dag_of_any_pipeline(load: Load, specs: Path) -> None:

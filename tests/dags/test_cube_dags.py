@@ -18,11 +18,11 @@ from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.steps.cube.request import BuildCubeReport
 from hipslake.steps.run import run_uri
 
+from tests.dags.dag_runs import Load, check_form, states
 from tests.steps import in_process
 from tests.steps.nights import Survey
 from tests.steps.real_skies import SPECS, copy_real_catalog, real_landing
 
-Load = Callable[[], dict[str, Any]]
 SKY = """\
 name: sky
 description: stars with what is known of them
@@ -43,10 +43,6 @@ def cubes(specs: Path) -> Path:
     folder.mkdir()
     (specs.parent / "tables").mkdir()
     return folder
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 def report_of(cubes: Path, run: Any) -> BuildCubeReport:
@@ -75,9 +71,7 @@ class TestParsing:
         assert [outlet.uri for outlet in align.get_task("build").outlets] == ["hipslake://cubes/sky"]
         assert "| `known` | table `survey.known`" in align.doc_md
         for dag in (build, align):
-            for name in dag.params:
-                assert dag.params.get_param(name).schema.get("title")
-                assert dag.params.get_param(name).description
+            check_form(dag.params)
 
     def test_joined_rows_are_published_by_the_steps_of_an_ingest(self, load: Load, cubes: Path) -> None:
         (cubes / "sky.yaml").write_text(SKY + 'schedule: "@daily"\nmaterialise: {name: joined}\n')

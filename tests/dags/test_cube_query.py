@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.api.cube import Cube
 
+from tests.dags.dag_runs import Load, check_form
 from tests.steps.cubes import cube_in, everything
 
-Load = Callable[[], dict[str, Any]]
 FIELDS = [
     "cube",
     "version",
@@ -38,10 +37,7 @@ def test_there_is_one_with_a_form_that_explains_itself(load: Load, specs: Path) 
     assert [task.task_id for task in dag.tasks] == ["query"]
     assert '(C("ok") == True)' in dag.doc_md
     assert list(dag.params) == FIELDS
-    for name in dag.params:
-        param = dag.params.get_param(name)
-        assert param.schema.get("title")
-        assert param.description
+    check_form(dag.params)
 
 
 OUT_OF_BOUNDS: list[tuple[str, Any]] = [

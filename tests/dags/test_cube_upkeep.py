@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,9 +10,9 @@ import pytest
 import yaml
 from hipslake.api.cube import Cube
 
+from tests.dags.dag_runs import Load
 from tests.steps.cubes import cube_in, everything
 
-Load = Callable[[], dict[str, Any]]
 FORMS = {
     "cube_remove_partitions": ["cube", "conditions", "datasets", "dry_run"],
     "cube_delete": ["cube", "datasets", "confirm", "dry_run"],

@@ -14,13 +14,13 @@ from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.steps.run import run_uri
 from hipslake.steps.upkeep.request import VacuumTableReport
 
+from tests.dags.dag_runs import Load
 from tests.steps.nights import Survey
 from tests.steps.sink.following import FOLLOWS, catalog_rows, corrected
 from tests.steps.sinks import COLUMNS
 from tests.tables.delta.delta_lake import by_peers
 from tests.tables.test_change_data import records
 
-Load = Callable[[], dict[str, Any]]
 DELTA = "format: delta\ntable: survey.{name}\ndelta: {{location: '{root}/lake'}}\n"
 COMPACTION = "name: packed\ntype: compaction\nmode: hilbert\ncolumns: [ra, dec, mag]\nmax_commits: 2\n"
 VACUUM = "vacuum: {keep_versions: 2, keep_days: 0, orphan_days: 3, schedule: '0 5 * * SUN'}\n"

@@ -21,10 +21,10 @@ from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files
 from pyiceberg.table import Table
 
+from tests.dags.dag_runs import Load, check_form, states
 from tests.peers.running import run_peer
 from tests.steps.nights import FIRST, Survey, night_rows
 
-Load = Callable[[], dict[str, Any]]
 NIGHTS = 'source: {catalog: stars, rows: increment}\npartition: ["healpix[1]"]\nsort: [mag]\n'
 PEERS = Path(__file__).parents[1] / "tables" / "read_by_peers.py"
 
@@ -39,10 +39,6 @@ def tables(specs: Path) -> Path:
 
 def write_spec(tables: Path, text: str, name: str = "sample") -> None:
     (tables / f"{name}.yaml").write_text(f"name: {name}\ntable: survey.{name}\n{text}")
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 def spec_of(tables: Path, name: str = "sample") -> TableSpec:
@@ -71,9 +67,7 @@ class TestParsing:
         assert set(dag.params) == {"force", "window_start", "window_end"}
         assert dag.max_active_runs == 1
         assert "| partitioned by | `healpix[1]` |" in dag.doc_md
-        for name in dag.params:
-            assert dag.params.get_param(name).schema.get("title")
-            assert dag.params.get_param(name).description
+        check_form(dag.params)
 
     def test_files_are_kept_clustered_behind_what_publishes_rows(self, load: Load, tables: Path) -> None:
         clustered = "source: {catalog: stars, rows: increment}\ncluster_by: [ra, dec]\n"

@@ -15,15 +15,11 @@ from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.operators.run_folder import MATERIALISED, own_run_folder
 from hipslake_airflow.operators.step import ResolveOperator
 
+from tests.dags.dag_runs import Load, states
 from tests.steps import in_process
 
-Load = Callable[[], dict[str, Any]]
 STEPS = ["inputs", "histogram", "plan", "write", "verify", "publish", "view"]
 KEY = "a key that only tasks know"
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.dags.dag_runs import Load, check_form
 from tests.tables.compaction.compacting import files_in, rows_in, stars, write_folder
 from tests.tables.sinking import Lake
 
-Load = Callable[[], dict[str, Any]]
 SPEC = """\
 name: stars
 type: compaction
@@ -62,9 +62,7 @@ def test_a_spec_gives_a_dag_with_a_form_that_explains_itself(load: Load, folder:
     assert [task.task_id for task in dag.topological_sort()] == ["resolve", "compact_table"]
     assert "hilbert curve by ra, dec" in dag.doc_md
     assert list(dag.params) == ["partitions", "full", "dry_run"]
-    for name in dag.params:
-        assert dag.params.get_param(name).schema.get("title")
-        assert dag.params.get_param(name).description
+    check_form(dag.params)
 
 
 @pytest.mark.parametrize(

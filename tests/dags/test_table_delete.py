@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.table_delete.request import DeleteTableRowsReport
 from hipslake_airflow.params import catalog as forms
 
+from tests.dags.dag_runs import Load, check_form, states
 from tests.tables.sinking import Lake
 
-Load = Callable[[], dict[str, Any]]
 DELETE = "table_delete__sample"
 SPEC = """\
 name: sample
@@ -37,10 +36,6 @@ def table(specs: Path, tmp_path: Path) -> Path:
     return folder / "sample.yaml"
 
 
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
-
-
 def test_each_table_has_one(load: Load, table: Path, tmp_path: Path) -> None:
     dag = load()[DELETE]
     assert [task.task_id for task in dag.topological_sort()] == ["delete_table"]
@@ -53,9 +48,7 @@ def test_each_table_has_one(load: Load, table: Path, tmp_path: Path) -> None:
     dag = load()[DELETE]
     assert set(dag.params) == {*fields, "key"}
     assert "write.delete.mode" in dag.doc_md
-    for name in dag.params:
-        assert dag.params.get_param(name).schema.get("title")
-        assert dag.params.get_param(name).description
+    check_form(dag.params)
 
 
 @pytest.mark.parametrize(

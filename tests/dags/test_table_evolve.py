@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.evolve_table.request import EvolveTableReport
 from hipslake.steps.run import RunFolder, run_uri
 
+from tests.dags.dag_runs import Load, check_form, states
 from tests.tables.sinking import Lake
 
-Load = Callable[[], dict[str, Any]]
 EVOLVE = "table_evolve__sample"
 SPEC = """\
 name: sample
@@ -35,10 +34,6 @@ def table(specs: Path, tmp_path: Path) -> Path:
     return folder / "sample.yaml"
 
 
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
-
-
 def test_each_table_has_one_whose_form_shows_the_plan_first(load: Load, table: Path, tmp_path: Path) -> None:
     dag = load()[EVOLVE]
     assert [task.task_id for task in dag.topological_sort()] == ["evolve_table"]
@@ -50,9 +45,7 @@ def test_each_table_has_one_whose_form_shows_the_plan_first(load: Load, table: P
     dag = load()[EVOLVE]
     assert set(dag.params) == {"dry_run", "window_start", "window_end"}
     assert "by themselves (`evolve: all`)" in dag.doc_md
-    for name in dag.params:
-        assert dag.params.get_param(name).schema.get("title")
-        assert dag.params.get_param(name).description
+    check_form(dag.params)
 
 
 @pytest.mark.system

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.steps.run import run_uri
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
+from tests.dags.dag_runs import Load
 from tests.steps.nights import Survey
 from tests.stores.iceberg_catalogs import KINDS, Service, running_service
 
-Load = Callable[[], dict[str, Any]]
 SINK = """\
 name: sources
 table: survey.sources

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from hipslake.steps.stream.request import DrainReport
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake_airflow.triggers.stream_files import StreamFilesTrigger
 
-Load = Callable[[], dict[str, Any]]
+from tests.dags.dag_runs import Load, states
 
 
 @pytest.fixture
@@ -36,10 +35,6 @@ def spec(specs: Path, tmp_path: Path) -> Path:
 
 def land(tmp_path: Path, name: str, first: int) -> None:
     pq.write_table(pa.table({"id": range(first, first + 3)}), tmp_path / "landing" / name)
-
-
-def states(run: Any) -> dict[str, str]:
-    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
 def test_a_stream_waits_for_files_all_the_time_or_has_a_schedule(load: Load, spec: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hipslake.tables.iceberg import commit as committing
 
+from tests.dags.dag_runs import Load
 from tests.dags.table_story import Row, Story, night_of, rows_of
 from tests.stores.iceberg_catalogs import KINDS, Service, running_service
 from tests.stores.proxy import running_proxy
 
-Load = Callable[[], dict[str, Any]]
 AUDITED = """\
 partition: ["bucket[2](id)", day(ts)]
 branch: audit

@@ -20,7 +20,7 @@ from hipslake.steps.given_files import check_region
 from hipslake.storage.folder import Storage
 from hipslake_airflow.retries import RETRIES, task_limit
 
-Load = Callable[[], dict[str, Any]]
+from tests.dags.dag_runs import Load
 
 
 @contextmanager

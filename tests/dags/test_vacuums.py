@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.dags.dag_runs import Load, check_form
 from tests.system import sinks
 from tests.tables.sinking import Lake, utc
 
-Load = Callable[[], dict[str, Any]]
 TABLE = """\
 name: sample
 source: {{files: {{uri: "{root}/landing/*.parquet", format: parquet}}}}
@@ -67,8 +66,7 @@ def test_each_has_a_vacuum_as_its_spec_says(dags: dict[str, Any]) -> None:
     for dag_id in vacuums:
         params = dags[dag_id].params
         assert dags[dag_id].doc_md
-        assert all(params.get_param(name).schema.get("title") for name in params)
-        assert all(params.get_param(name).description for name in params)
+        check_form(params)
 
 
 @pytest.mark.parametrize(("run_type", "left"), [("scheduled", 2), ("manual", 4)])
