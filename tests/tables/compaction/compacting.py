@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pytest
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.compaction_spec import CompactionSpec
@@ -73,3 +75,17 @@ def rows_in(folder: Path | str) -> pa.Table:
 def files_in(folder: Path) -> list[Path]:
     """The data files of a folder."""
     return sorted(path for path in folder.rglob("*.parquet"))
+
+
+def before_commit(
+    monkeypatch: pytest.MonkeyPatch, rewrite: type[Any], others: Callable[[], object], at: int = 1
+) -> None:
+    """Let something happen before the commit of this number, of rewrites of a class."""
+    commit, calls = rewrite.commit, iter(range(1, 100))
+
+    def overtaken(self: Any, *told: Any) -> Any:
+        if next(calls) == at:
+            others()
+        return commit(self, *told)
+
+    monkeypatch.setattr(rewrite, "commit", overtaken)

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.steps.compact_table.request import CompactTableRequest
 from hipslake.tables.iceberg.data_files import live_files
-from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
@@ -55,15 +53,3 @@ def dated(rows: int, seed: int) -> pa.Table:
             "flux": random.normal(size=rows),
         }
     )
-
-
-def during(monkeypatch: pytest.MonkeyPatch, others: Any, at: int = 1) -> None:
-    """Let something happen before the commit of this number."""
-    commit, calls = IcebergRewrite.commit, iter(range(1, 100))
-
-    def second(self: IcebergRewrite, *told: Any) -> Any:
-        if next(calls) == at:
-            others()
-        return commit(self, *told)
-
-    monkeypatch.setattr(IcebergRewrite, "commit", second)

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import ConflictError
+from hipslake.tables.iceberg.iceberg_rewrite import IcebergRewrite
 from pyiceberg.transforms import BucketTransform, MonthTransform
 
-from tests.tables.compaction.compacting import compact
-from tests.tables.compaction.iceberg import dated, during, files_of, request, table_of
+from tests.tables.compaction.compacting import before_commit, compact
+from tests.tables.compaction.iceberg import dated, files_of, request, table_of
 from tests.tables.plain_reader import counted, plain_rows
 from tests.tables.row_deletes import RowDelta
 from tests.tables.sinking import Lake
@@ -110,7 +111,7 @@ def test_rows_that_are_deleted_in_a_present_partition_end_a_move(
         delta.values(pa.table({"id": pa.array([moved["id"]], pa.int64())}), [month, bucket])
         delta.commit()
 
-    during(monkeypatch, deleted)
+    before_commit(monkeypatch, IcebergRewrite, deleted)
     before = counted(plain_rows(table_of(lake)))
     with pytest.raises(ConflictError, match="rows of partitions were deleted by "):
         compact(request(lake))

@@ -13,17 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import ConflictError, SpecError, StorageError
+from hipslake.errors import SpecError
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.table_spec import DEFAULT_FILE_SIZE
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.tables.delta.delta_compaction import DeltaRewrite
 from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import TableVacuumOutcome
 from pydantic import ValidationError
 
-from tests.tables.compaction.compacting import compact, stars
+from tests.tables.compaction.compacting import before_commit, compact, stars
 from tests.tables.compaction.compacting import request as request_in
 from tests.tables.delta.delta_lake import DeltaLake, plain_delta_rows, plain_log
 from tests.tables.plain_reader import counted
@@ -48,10 +47,6 @@ def sizes(delta: DeltaLake) -> list[int]:
     return sorted(told["size"] for told in plain_log(location(delta)).values())
 
 
-def versions(delta: DeltaLake) -> int:
-    return len(list((location(delta) / "_delta_log").glob("*.json")))
-
-
 @pytest.fixture
 def lake(delta: DeltaLake) -> DeltaLake:
     """A table of 6 files."""
@@ -68,18 +63,6 @@ def by_band(delta: DeltaLake) -> DeltaLake:
         rows = rows.append_column("band", [["g" if n % 3 else "r" for n in range(400)]])
         delta.sink(delta.spec(partition=["band"]), rows, **interval(night + 1))
     return delta
-
-
-def during(monkeypatch: pytest.MonkeyPatch, others: Any, at: int = 1) -> None:
-    """Let something happen before the commit of this number."""
-    commit, calls = DeltaRewrite.commit, iter(range(1, 100))
-
-    def second(self: DeltaRewrite, *told: Any) -> Any:
-        if next(calls) == at:
-            others()
-        return commit(self, *told)
-
-    monkeypatch.setattr(DeltaRewrite, "commit", second)
 
 
 def bands(delta: DeltaLake) -> Counter[str]:
@@ -186,7 +169,7 @@ def test_a_conflict_in_one_group_discards_no_other(
     upsert = lake.spec(name="upsert", mode="upsert", key="id", partition=["band"])
     first = next(row for row in plain_delta_rows(location(lake)) if row["band"] == "g")
     changed = pa.Table.from_pylist([first | {"ra": -1.0}])
-    during(monkeypatch, lambda: lake.sink(upsert, changed))
+    before_commit(monkeypatch, DeltaRewrite, lambda: lake.sink(upsert, changed))
     wanted = content(lake) - counted([first]) + counted([first | {"ra": -1.0}])
     report = compact(request(lake, max_commits=commits))
     assert (report.bins, report.groups_refused, report.removed.files) == (2, 1, 4)
@@ -200,41 +183,6 @@ def test_a_conflict_in_one_group_discards_no_other(
     monkeypatch.undo()
     compact(request(lake))
     assert content(lake) == wanted
-
-
-def test_a_conflict_in_all_groups_ends_the_run(by_band: DeltaLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = by_band
-    before = content(lake)
-    during(monkeypatch, lambda: compact(request(lake)))
-    with pytest.raises(ConflictError, match="8 files that were read are gone"):
-        compact(request(lake))
-    assert content(lake) == before
-
-
-def test_groups_are_committed_one_by_one_and_a_retry_goes_on(
-    by_band: DeltaLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = by_band
-    before, stood = content(lake), versions(lake)
-    asked = request(lake, run="by hand", max_commits=5, full=True)
-
-    def fails() -> None:
-        raise StorageError("the store does not answer")
-
-    during(monkeypatch, fails, at=2)
-    with pytest.raises(StorageError):
-        compact(asked)
-    monkeypatch.undo()
-    assert versions(lake) == stood + 1
-    assert content(lake) == before
-    report = compact(asked)
-    assert (report.bins, report.removed.files, report.commits) == (1, 4, 1)
-    assert versions(lake) == stood + 2
-    assert content(lake) == before
-    assert compact_table_run.run(asked, lake.engine).version == report.version
-    whole = compact(request(lake, max_commits=5, full=True))
-    assert (whole.commits, whole.bins) == (2, 2)
-    assert content(lake) == before
 
 
 @pytest.mark.parametrize("by", [{}, {"mode": "zorder", "columns": ["ra"], "group_size": "30 KiB"}])
@@ -257,37 +205,6 @@ def test_partitions_are_chosen_by_their_values(by_band: DeltaLake, partitions: s
     report = compact(request(by_band, partitions=partitions))
     assert (report.bins, report.removed.files) == (1, 4)
     assert bands(by_band)["g"] == 4
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    "by", [{}, {"mode": "hilbert", "columns": ["ra", "dec"]}, {"mode": "sort", "sort": ["ra"]}]
-)
-def test_ten_rounds_under_appends_end_with_the_files_of_a_quiet_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: dict[str, Any]
-) -> None:
-    busy, quiet = DeltaLake(tmp_path / "busy"), DeltaLake(tmp_path / "quiet")
-    nights = [stars(300, seed=night) for night in range(21)]
-    for lake in (busy, quiet):
-        lake.sink(lake.spec(), nights[0], **interval(1))
-    asked = by | {"target_file_size": "20 KiB"}
-    for turn in range(10):
-        before, meanwhile = interval(2 + 2 * turn), interval(3 + 2 * turn)
-        for lake in (busy, quiet):
-            lake.sink(lake.spec(), nights[1 + 2 * turn], **before)
-        during(
-            monkeypatch,
-            lambda rows=nights[2 + 2 * turn], when=meanwhile: busy.sink(busy.spec(), rows, **when),
-        )
-        compact(request(busy, **asked))
-        monkeypatch.undo()
-        compact(request(quiet, **asked))
-        quiet.sink(quiet.spec(), nights[2 + 2 * turn], **meanwhile)
-    for lake in (busy, quiet):
-        compact(request(lake, **asked))
-        assert compact(request(lake, **asked)).version == ""
-    assert content(busy) == content(quiet)
-    assert len(sizes(busy)) == len(sizes(quiet))
 
 
 def vacuumed(delta: DeltaLake, *, dry_run: bool, days: float | None = 2.5) -> TableVacuumOutcome:
