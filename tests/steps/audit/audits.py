@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from hipslake.errors import AuditError
 from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
@@ -18,7 +20,7 @@ from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from pyiceberg.table import Table
 
 from tests.steps.nights import Survey, night_rows
-from tests.steps.sinks import Lake, told
+from tests.steps.sinks import INCREMENTS, Lake, told
 
 AUDIT = (
     "branch: audit\n"
@@ -38,6 +40,27 @@ def night(lake: Lake, **fields: Any) -> AuditReport:
     if told(folder).orders:
         lake.sink(folder)
     return audit(folder)
+
+
+def on_branch(lake: Lake, survey: Survey) -> RunFolder:
+    """A run of a table with an audit that has sunk the first night, and not audited it yet."""
+    lake.write_spec(INCREMENTS + AUDIT)
+    survey.night(0)
+    folder = lake.resolve()
+    lake.sink(folder)
+    return folder
+
+
+def left_on_branch(lake: Lake, survey: Survey, passed: int) -> str:
+    """Let so many nights pass, and the next one not, whose rows stay on the branch; what its audit says."""
+    lake.write_spec(INCREMENTS + AUDIT)
+    for number in range(passed):
+        survey.night(number)
+        night(lake)
+    spoilt(survey, passed)
+    with pytest.raises(AuditError) as failed:
+        night(lake)
+    return str(failed.value)
 
 
 def refs(table: Table) -> set[str]:

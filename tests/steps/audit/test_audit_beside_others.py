@@ -15,11 +15,11 @@ from hipslake.tables.iceberg.snapshot_history import summary_of
 from tests.steps.audit.audits import (
     AUDIT,
     audit,
+    left_on_branch,
     mended,
     night,
     other_commit,
     report_text,
-    spoilt,
     spoilt_rows,
     vacuum,
 )
@@ -31,12 +31,7 @@ from tests.tables.compaction.compacting import compact
 
 
 def test_a_branch_is_begun_anew_where_others_have_changed_main(lake: Lake, survey: Survey) -> None:
-    lake.write_spec(INCREMENTS + AUDIT)
-    survey.night(0)
-    night(lake)
-    spoilt(survey, 1)
-    with pytest.raises(AuditError):
-        night(lake)
+    left_on_branch(lake, survey, 1)
     folder = lake.resolve()
     other_commit(lake.table)
     with pytest.raises(PlanError, match="main has changed since branch audit began at snapshot"):
@@ -54,13 +49,7 @@ def test_a_branch_is_begun_anew_where_others_have_changed_main(lake: Lake, surve
 
 
 def test_a_compaction_of_main_is_such_a_change(lake: Lake, survey: Survey) -> None:
-    lake.write_spec(INCREMENTS + AUDIT)
-    for number in range(2):
-        survey.night(number)
-        night(lake)
-    spoilt(survey, 2)
-    with pytest.raises(AuditError):
-        night(lake)
+    left_on_branch(lake, survey, 2)
     iceberg = load_spec(lake.spec, TableSpec).iceberg.model_dump()
     before = lake.table.metadata.current_snapshot_id
     compact(compacting.request(lake.place, table="survey.stars", iceberg=iceberg, full=True))
@@ -73,13 +62,7 @@ def test_a_compaction_of_main_is_such_a_change(lake: Lake, survey: Survey) -> No
 
 
 def test_a_main_that_was_rolled_back_is_not_brought_back(lake: Lake, survey: Survey) -> None:
-    lake.write_spec(INCREMENTS + AUDIT)
-    for number in range(2):
-        survey.night(number)
-        night(lake)
-    spoilt(survey, 2)
-    with pytest.raises(AuditError):
-        night(lake)
+    left_on_branch(lake, survey, 2)
     before = lake.table.metadata.snapshot_log[-2].snapshot_id
     lake.table.manage_snapshots().rollback_to_snapshot(before).commit()
     assert lake.rows(*COLUMNS).equals(landed(survey, 0))
@@ -118,10 +101,7 @@ def test_main_that_changes_while_a_branch_is_audited_stays_as_it_is(
 
 
 def test_what_others_commit_to_the_branch_is_not_published(lake: Lake, survey: Survey) -> None:
-    lake.write_spec(INCREMENTS + AUDIT)
-    spoilt(survey, 0)
-    with pytest.raises(AuditError):
-        night(lake)
+    left_on_branch(lake, survey, 0)
     table = lake.table
     rows = table.scan(snapshot_id=table.metadata.refs["audit"].snapshot_id).to_arrow().slice(0, 1)
     table.append(rows, branch="audit")
