@@ -23,7 +23,7 @@ import pyarrow as pa
 from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import HATS
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA, SOURCE_SCHEMA, Sidecar, sha256_sums
 from hipslake.catalog.schema import group_schema
 from hipslake.planning.splits import plan_leaves
@@ -51,9 +51,9 @@ SOURCE = pa.schema([("ra", pa.float64()), ("dec", pa.float64())])
 Result = TypeVar("Result")
 
 
-def partitions(leaves: int, write_id: str) -> pa.Table:
-    """The partitions of about so many leaves."""
-    histogram = simulate(12, leaves)
+def partitions(leaves: int, write_id: str, order: int = 12) -> pa.Table:
+    """The partitions of about so many leaves, planned from a histogram of an order."""
+    histogram = simulate(order, leaves)
     planned = plan_leaves(histogram, histogram.rows, ROWS_PER_LEAF)
     pixels = zip(planned.order.tolist(), planned.npix.tolist(), strict=True)
     paths = [HATS.partition_path(write_id, "main", Pixel(*pixel)) for pixel in pixels]
@@ -66,6 +66,37 @@ def partitions(leaves: int, write_id: str) -> pa.Table:
         "sha256": [hashlib.sha256(path.encode()).hexdigest() for path in paths],
     }
     return pa.table(columns, schema=PARTITION_SCHEMA)
+
+
+def first_version(group: GroupMetadata, storage: Storage) -> CatalogMetadata:
+    """The first version of a catalog of one group."""
+    sources = pa.table(
+        {"uri": ["x"], "size": [1], "stamp": ["s"], "rows": [group.rows]}, schema=SOURCE_SCHEMA
+    )
+    return CatalogMetadata(
+        catalog="sky",
+        version=1,
+        write_id=WRITE,
+        created=datetime(2026, 11, 21, tzinfo=UTC),
+        fingerprint="f" * 64,
+        library_version="0",
+        layout=SPEC.layout,
+        position=describe_position(SPEC, SOURCE),
+        total_rows=group.rows,
+        total_bytes=group.bytes,
+        groups=(group,),
+        increments=(
+            Increment(
+                ordinal=0,
+                rows=group.rows,
+                write_id=WRITE,
+                fingerprint="f" * 64,
+                sources=describe_sources(sources, storage=storage, write_id=WRITE),
+                coverage=Sidecar(path="c", rows=0, sha256=""),
+            ),
+        ),
+        spec=SPEC.model_dump(mode="json"),
+    )
 
 
 def night_of(table: pa.Table) -> GroupChange:
@@ -132,33 +163,7 @@ def main() -> None:
             lambda: describe_group(SPEC, "main", schema, table, storage=storage, write_id=WRITE),
             lambda made: f"{len(made.sidecars or ())} sidecars, {bytes_under(root) / 1e6:.0f} MB",
         )
-        sources = pa.table(
-            {"uri": ["x"], "size": [1], "stamp": ["s"], "rows": [group.rows]}, schema=SOURCE_SCHEMA
-        )
-        metadata = CatalogMetadata(
-            catalog="sky",
-            version=1,
-            write_id=WRITE,
-            created=datetime(2026, 11, 21, tzinfo=UTC),
-            fingerprint="f" * 64,
-            library_version="0",
-            layout=SPEC.layout,
-            position=describe_position(SPEC, SOURCE),
-            total_rows=group.rows,
-            total_bytes=group.bytes,
-            groups=(group,),
-            increments=(
-                Increment(
-                    ordinal=0,
-                    rows=group.rows,
-                    write_id=WRITE,
-                    fingerprint="f" * 64,
-                    sources=describe_sources(sources, storage=storage, write_id=WRITE),
-                    coverage=Sidecar(path="c", rows=0, sha256=""),
-                ),
-            ),
-            spec=SPEC.model_dump(mode="json"),
-        )
+        metadata = first_version(group, storage)
         text = timed("write metadata.json", metadata.to_json, lambda data: f"{len(data) / 1e6:.1f} MB")
         opened = timed("open the catalog", lambda: CatalogMetadata.from_json(text)).groups[0]
         tree = timed(

@@ -58,7 +58,7 @@ parquet: {{compression: zstd, level: {level}, row_group_rows: {row_group_rows}, 
 """
 
 
-def up_to_write(spec_file: Path, warehouse: Path, scratch: Path) -> RunSteps:
+def up_to_write(spec_file: Path, warehouse: Path | str, scratch: Path) -> RunSteps:
     """Run the steps of a catalog's ingest that read its source."""
     dag = f"catalog_ingest__{spec_file.stem}"
     run = run_uri(str(warehouse), dag, "benchmark")
@@ -82,7 +82,7 @@ def up_to_write(spec_file: Path, warehouse: Path, scratch: Path) -> RunSteps:
     return steps
 
 
-def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> RunSteps:
+def ingest_spec(spec_file: Path, warehouse: Path | str, scratch: Path) -> RunSteps:
     """Run every step of a catalog's ingest."""
     steps = up_to_write(spec_file, warehouse, scratch)
     run = steps.run
@@ -95,22 +95,43 @@ def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> RunSteps:
 
 
 def ingest(
-    source: Path, output: Path, *, threshold: int, level: int, source_format: str = "parquet"
+    source: Path | str,
+    output: Path,
+    *,
+    threshold: int,
+    level: int,
+    source_format: str = "parquet",
+    warehouse: str = "",
 ) -> dict[str, Any]:
-    """Ingest the files of a folder into a new warehouse; return what every step took."""
+    """Ingest the files of a folder into a new warehouse; return what every step took.
+
+    Parameters
+    ----------
+    source : Path or str
+        A folder, or the URI of one in a store.
+    output : Path
+        A folder that does not exist yet.
+    threshold : int
+        Rows of the largest leaf.
+    level : int
+        Of zstd.
+    source_format : str
+    warehouse : str
+        The URI of a warehouse elsewhere; by default it lies in `output`.
+    """
     output.mkdir(parents=True)
     spec_file = output / f"{NAME}.yaml"
     spec_file.write_text(
         SPEC.format(
             name=NAME,
-            source=source.resolve(),
+            source=source if "://" in str(source) else Path(source).resolve(),
             format=source_format,
             threshold=threshold,
             level=level,
             row_group_rows=ROW_GROUP_ROWS,
         )
     )
-    steps = ingest_spec(spec_file, output.resolve() / "warehouse", output)
+    steps = ingest_spec(spec_file, warehouse or output.resolve() / "warehouse", output)
     run = steps.run
     frozen = RunFolder(run).run()
     up = {
@@ -123,6 +144,7 @@ def ingest(
         "phases": {step: seconds for step, seconds in up.items() if step != "verify"},
         "verify": verifying,
         "wall": steps.wall,
+        "spans": steps.spans,
         "reported": {step: report.seconds for step, report in steps.reports.items()},
         "dataset": f"{frozen.catalog_uri}/{frozen.write_id}/main/dataset",
     }
@@ -130,13 +152,20 @@ def ingest(
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--source", type=Path, required=True, help="folder of Parquet files")
+    parser.add_argument("--source", required=True, help="folder of Parquet files, or its URI")
     parser.add_argument("--output", type=Path, required=True, help="folder that does not exist yet")
     parser.add_argument("--report", type=Path, required=True)
     parser.add_argument("--threshold", type=parse_count, default=1_000_000, help="rows of the largest leaf")
     parser.add_argument("--level", type=int, default=1, help="zstd level")
+    parser.add_argument("--warehouse", default="", help="URI of a warehouse elsewhere (default: in --output)")
     arguments: Any = parser.parse_args(argv)
-    report = ingest(arguments.source, arguments.output, threshold=arguments.threshold, level=arguments.level)
+    report = ingest(
+        arguments.source,
+        arguments.output,
+        threshold=arguments.threshold,
+        level=arguments.level,
+        warehouse=arguments.warehouse,
+    )
     arguments.report.write_text(json.dumps(report, indent=2))
 
 

@@ -34,20 +34,21 @@ class RunSteps:
     def __init__(self, run: str, scratch: Path) -> None:
         self.run = run
         self.wall: dict[str, float] = {}  # step -> seconds, with everything that starting it costs
+        self.spans: dict[str, tuple[float, float]] = {}  # step -> when it began and ended, monotonic clock
         self.reports: dict[str, Report] = {}
         self._scratch = scratch
 
     def here(self, step: Callable[[Any], Report], request: Request, report_type: type[Report]) -> None:
         """Perform a step in this process."""
-        started = time.perf_counter()
+        started = time.monotonic()
         self.reports[request.step] = perform(step, request, report_type)
-        self.wall[request.step] = time.perf_counter() - started
+        self._ended(request.step, started)
 
     def in_spark(self, job: str, request: Request, report_type: type[Report]) -> None:
         """Submit a step's job and read its report."""
         from hipslake_airflow.hooks.library import job_path
 
-        started = time.perf_counter()
+        started = time.monotonic()
         folder = RunFolder(self.run)
         request_uri = folder.write(RunFolder.request_path(request.step), request)
         report_path = RunFolder.report_path(request.step)
@@ -60,7 +61,11 @@ class RunSteps:
         if report.error is not None:
             raise SystemExit(f"{job}: {report.error.kind}: {report.error.message}")
         self.reports[request.step] = report
-        self.wall[request.step] = time.perf_counter() - started
+        self._ended(request.step, started)
+
+    def _ended(self, step: str, started: float) -> None:
+        now = time.monotonic()
+        self.wall[step], self.spans[step] = now - started, (started, now)
 
     @cached_property
     def _library(self) -> Path:

@@ -1,0 +1,370 @@
+"""A proxy before an S3 server that makes every request take longer, counts requests, and limits bandwidth.
+
+It runs in a process of its own, on one core, in one thread. Heads are parsed; bodies pass as they come, in
+large pieces. Nothing that is sent is changed, `Host` included, so signatures stay valid: clients sign for the
+proxy's address. Each connection of a client has one to the server, and both stay open.
+
+A request waits before the server hears of it, and a second time before its answer where the client first asks
+whether it may send the body (`Expect: 100-continue`), since both are round trips.
+
+    python -m benchmarks.store_proxy --upstream 127.0.0.1:8333
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from benchmarks.processes import ROOT, environment
+from benchmarks.store_requests import Asked
+
+_PIECE = 256 << 10
+_MOST_HEAD = 64 << 10
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
+_EXPECTS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
+_CLOSES = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
+_RANGE = re.compile(rb"\r\nrange: *([^\r]*)", re.IGNORECASE)
+_COPIES = re.compile(rb"\r\nx-amz-copy-source: *[^\r]", re.IGNORECASE)
+_NO_SERVER = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_WITHOUT_BODY = (204, 304)
+_GRACE_SECONDS = 0.05  # of the last bytes of a body that is answered already
+
+
+class ChunkedEnd:
+    """Finds the end of a body that comes in chunks, from its bytes as they pass."""
+
+    def __init__(self) -> None:
+        self._left = 0  # bytes of the chunk that are still to come, its line end included
+        self._line = b""  # of a size or a trailer, as far as it came
+        self._trailers = False
+
+    def take(self, data: memoryview) -> int | None:
+        """Take the next bytes; how many of them the body's last ones are, or None if it goes on."""
+        at = 0
+        while at < len(data):
+            if self._left:
+                step = min(self._left, len(data) - at)
+                self._left -= step
+                at += step
+                continue
+            rest = bytes(data[at : at + _MOST_HEAD])
+            end = rest.find(b"\n")
+            if end < 0:
+                self._line += rest
+                at += len(rest)
+                continue
+            line, self._line = (self._line + rest[:end]).strip(), b""
+            at += end + 1
+            if self._trailers:
+                if not line:
+                    return at
+            elif size := int(line.partition(b";")[0], 16):
+                self._left = size + 2
+            else:
+                self._trailers = True
+        return None
+
+
+class _Bandwidth:
+    """Lets so many bytes pass in a second, of all connections together, in one direction."""
+
+    def __init__(self) -> None:
+        self.bytes_per_second = 0.0  # 0: no limit
+        self._free_at = 0.0
+
+    async def take(self, size: int) -> None:
+        if self.bytes_per_second:
+            now = time.monotonic()
+            self._free_at = max(now, self._free_at) + size / self.bytes_per_second
+            await asyncio.sleep(self._free_at - now)
+
+
+class _End:
+    """One end of a connection, with what came and was not taken yet."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self._buffer = bytearray(_PIECE)
+        self._came = memoryview(b"")
+
+    async def more(self) -> memoryview:
+        """What came, or comes next; empty at the end. It holds until the next call."""
+        if not self._came:
+            size = await asyncio.get_running_loop().sock_recv_into(self.sock, self._buffer)
+            self._came = memoryview(self._buffer)[:size]
+        return self._came
+
+    def taken(self, size: int) -> None:
+        self._came = self._came[size:]
+
+    async def head(self) -> bytes:
+        """The next head, to its empty line; nothing where the connection ends."""
+        head = b""
+        while True:
+            came = await self.more()
+            if not came:
+                return b""
+            before = len(head)
+            head += bytes(came[:_MOST_HEAD])
+            end = head.find(b"\r\n\r\n")
+            self.taken((end + 4 if end >= 0 else len(head)) - before)
+            if end >= 0:
+                return head[: end + 4]
+            if len(head) > _MOST_HEAD:
+                raise ValueError("a head has no end")
+
+    async def send(self, data: bytes | memoryview) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.sock, data)
+
+    async def pass_body(self, head: bytes, to: _End, bandwidth: _Bandwidth, *, answer: bool) -> int:
+        """Pass on the body that follows a head; its bytes. An answer without a length ends with it."""
+        length, chunks = _LENGTH.search(head), ChunkedEnd() if _CHUNKED.search(head) else None
+        left = int(length[1]) if length else None
+        if chunks is None and left is None and not answer:
+            return 0
+        passed = 0
+        while left != 0 or chunks is not None:
+            came = await self.more()
+            if not came:
+                if chunks is not None or left is not None:
+                    raise ConnectionResetError
+                break
+            size = len(came) if left is None else min(left, len(came))
+            end = chunks.take(came) if chunks is not None else None
+            size = size if end is None else end
+            await bandwidth.take(size)
+            await to.send(came[:size])
+            self.taken(size)
+            passed += size
+            if end is not None:
+                break
+            left = None if left is None else left - size
+        return passed
+
+
+class _Proxy:
+    def __init__(self, host: str, port: int) -> None:
+        self.host, self.port = host, port
+        self.latency = 0.0
+        self.up, self.down = _Bandwidth(), _Bandwidth()
+        self.asked: list[Asked] = []
+        self.connections = 0
+
+    async def serve(self, client: socket.socket) -> None:
+        """Serve a connection of a client to its end."""
+        self.connections += 1
+        number, loop = self.connections, asyncio.get_running_loop()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with client, socket.socket() as upstream:
+            upstream.setblocking(False)
+            upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(OSError, ValueError):
+                try:
+                    await loop.sock_connect(upstream, (self.host, self.port))
+                except OSError:
+                    await _End(client).head()
+                    await loop.sock_sendall(client, _NO_SERVER)
+                    return
+                ends = _End(client), _End(upstream)
+                while await self._exchange(number, *ends):
+                    pass
+
+    async def _exchange(self, number: int, client: _End, server: _End) -> bool:
+        """Pass on a request and its answer; whether the connection goes on."""
+        head = await self._next_head(client, server)
+        if not head:
+            return False
+        began = time.monotonic()
+        method, _, rest = head.partition(b" ")
+        expects = _EXPECTS.search(head) is not None
+        await asyncio.sleep(self.latency)
+        await server.send(head)
+        sending = asyncio.ensure_future(client.pass_body(head, server, self.up, answer=False))
+        await asyncio.sleep(0)  # where there is no body, it has ended by then
+        status = received = 0
+        whole = False
+        try:
+            answer = await server.head()
+            while answer[9:10] == b"1":  # 100 Continue
+                await client.send(answer)
+                answer = await server.head()
+            if answer:
+                status = int(answer[9:12])
+                if expects:
+                    await asyncio.sleep(self.latency)
+                await client.send(answer)
+                if method != b"HEAD" and status not in _WITHOUT_BODY:
+                    received = await server.pass_body(answer, client, self.down, answer=True)
+                # Where the server answered before it had heard all, what follows is no head.
+                whole = bool((await asyncio.wait({sending}, timeout=_GRACE_SECONDS))[0])
+        finally:
+            ended = time.monotonic()
+            sent = sending.result() if sending.done() and not sending.exception() else 0
+            if not sending.done():
+                sending.cancel()
+                with contextlib.suppress(asyncio.CancelledError, OSError):
+                    await sending
+            span = _RANGE.search(head)
+            self.asked.append(
+                Asked(
+                    connection=number,
+                    began=began,
+                    ended=ended,
+                    method="COPY" if _COPIES.search(head) else method.decode(),
+                    path=rest.partition(b" ")[0].decode(errors="replace"),
+                    range="" if span is None else span[1].decode(errors="replace"),
+                    status=status,
+                    sent=sent,
+                    received=received,
+                    expects=expects,
+                )
+            )
+        endless = not (_LENGTH.search(answer) or _CHUNKED.search(answer)) and status not in _WITHOUT_BODY
+        closing = _CLOSES.search(answer) or _CLOSES.search(head)
+        return whole and not closing and (not endless or method == b"HEAD")
+
+    @staticmethod
+    async def _next_head(client: _End, server: _End) -> bytes:
+        """The head of the next request; nothing when either side has left."""
+        asking = asyncio.ensure_future(client.head())
+        leaving = asyncio.ensure_future(server.more())
+        await asyncio.wait({asking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not leaving.done():
+            leaving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await leaving
+            return await asking
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError, OSError, ValueError):
+            await asking
+        return b""
+
+    def told(self, line: str) -> dict[str, Any]:
+        """Do what a line says, and answer."""
+        wanted = json.loads(line)
+        if "latency" in wanted:
+            self.latency = float(wanted["latency"])
+            self.up.bytes_per_second = self.down.bytes_per_second = float(wanted["bandwidth"])
+            return {}
+        asked, self.asked = self.asked, []
+        connections, self.connections = self.connections, 0
+        return {"asked": asked, "connections": connections, "cpu": time.process_time()}
+
+
+async def _run(upstream: str, port: int) -> None:
+    host, _, upstream_port = upstream.rpartition(":")
+    proxy, loop = _Proxy(host, int(upstream_port)), asyncio.get_running_loop()
+    serving: set[asyncio.Task[None]] = set()
+    ended = loop.create_future()
+
+    def hear() -> None:
+        line = sys.stdin.readline()
+        if line:
+            print(json.dumps(proxy.told(line)), flush=True)
+        elif not ended.done():
+            ended.set_result(None)
+
+    with socket.create_server(("127.0.0.1", port), backlog=512) as listener:
+        listener.setblocking(False)
+        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        loop.add_reader(sys.stdin.fileno(), hear)
+
+        async def accept() -> None:
+            while True:
+                client, _ = await loop.sock_accept(listener)
+                client.setblocking(False)
+                task = asyncio.ensure_future(proxy.serve(client))
+                serving.add(task)
+                task.add_done_callback(serving.discard)
+
+        accepting = asyncio.ensure_future(accept())
+        await ended
+        for task in (accepting, *serving):
+            task.cancel()
+        await asyncio.gather(accepting, *serving, return_exceptions=True)
+
+
+class Told(NamedTuple):
+    """What a proxy saw since it was asked before.
+
+    Attributes
+    ----------
+    asked : list of Asked
+        Requests that have ended, in the order of their ends.
+    connections : int
+        That clients have opened.
+    cpu : float
+        Processor seconds of the proxy since it was started.
+    """
+
+    asked: list[Asked]
+    connections: int
+    cpu: float
+
+
+class StoreProxy:
+    """A proxy that runs in a process of its own.
+
+    Attributes
+    ----------
+    endpoint : str
+        Such as `http://127.0.0.1:41235`.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        self.endpoint = f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
+
+    def set(self, *, latency: float = 0.0, bandwidth: float = 0.0) -> None:
+        """From now on let requests wait so many seconds, and so many bytes pass in one; 0: no limit."""
+        self._say({"latency": latency, "bandwidth": bandwidth})
+
+    def take(self) -> Told:
+        """What was asked since the last call."""
+        answer = self._say({})
+        return Told([Asked(*each) for each in answer["asked"]], answer["connections"], answer["cpu"])
+
+    def _say(self, what: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+
+@contextmanager
+def running_proxy(upstream: str) -> Iterator[StoreProxy]:
+    """Start a proxy before a server, such as `127.0.0.1:8333`."""
+    command = [sys.executable, "-m", "benchmarks.store_proxy", "--upstream", upstream]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield StoreProxy(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()  # its end is the proxy's
+            process.wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--upstream", required=True, help="host and port of the server")
+    parser.add_argument("--port", type=int, default=0, help="0: any that is free")
+    given = parser.parse_args()
+    asyncio.run(_run(given.upstream, given.port))
