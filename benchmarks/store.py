@@ -130,7 +130,8 @@ def remove(uri: str) -> None:
     """Remove a folder in the store."""
     from hipslake.storage.folder import Storage
 
-    Storage.at(uri).delete_tree("")
+    folder, _, name = uri.rpartition("/")
+    Storage.at(folder).delete_tree(name)
 
 
 def leaves_of(catalog: str) -> list[list[Any]]:
