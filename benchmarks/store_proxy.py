@@ -38,6 +38,7 @@ _RANGE = re.compile(rb"\r\nrange: *([^\r]*)", re.IGNORECASE)
 _COPIES = re.compile(rb"\r\nx-amz-copy-source: *[^\r]", re.IGNORECASE)
 _NO_SERVER = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _WITHOUT_BODY = (204, 304)
+_LAST_SECONDS = 1.0  # that requests may still take when those that were asked are to be told
 _GRACE_SECONDS = 0.05  # of the last bytes of a body that is answered already
 
 
@@ -97,6 +98,7 @@ class _End:
         self.sock = sock
         self._buffer = bytearray(_PIECE)
         self._came = memoryview(b"")
+        self.sent_at = 0.0  # when its last bytes were handed over: from then on the other side may have them
 
     async def more(self) -> memoryview:
         """What came, or comes next; empty at the end. It holds until the next call."""
@@ -125,6 +127,7 @@ class _End:
                 raise ValueError("a head has no end")
 
     async def send(self, data: bytes | memoryview) -> None:
+        self.sent_at = time.monotonic()
         await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def pass_body(self, head: bytes, to: _End, bandwidth: _Bandwidth, *, answer: bool) -> int:
@@ -160,6 +163,7 @@ class _Proxy:
         self.up, self.down = _Bandwidth(), _Bandwidth()
         self.asked: list[Asked] = []
         self.connections = 0
+        self.under_way = 0  # requests that are not among the asked yet
 
     async def serve(self, client: socket.socket) -> None:
         """Serve a connection of a client to its end."""
@@ -186,14 +190,13 @@ class _Proxy:
         if not head:
             return False
         began = time.monotonic()
+        self.under_way += 1
         method, _, rest = head.partition(b" ")
         expects = _EXPECTS.search(head) is not None
-        await asyncio.sleep(self.latency)
-        await server.send(head)
-        sending = asyncio.ensure_future(client.pass_body(head, server, self.up, answer=False))
-        await asyncio.sleep(0)  # where there is no body, it has ended by then
+        client.sent_at = 0.0
         status = received = 0
-        whole = False
+        answer, whole = b"", False
+        sending = asyncio.ensure_future(self._hand_over(head, client, server))
         try:
             answer = await server.head()
             while answer[9:10] == b"1":  # 100 Continue
@@ -209,18 +212,18 @@ class _Proxy:
                 # Where the server answered before it had heard all, what follows is no head.
                 whole = bool((await asyncio.wait({sending}, timeout=_GRACE_SECONDS))[0])
         finally:
-            ended = time.monotonic()
             sent = sending.result() if sending.done() and not sending.exception() else 0
             if not sending.done():
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, OSError):
                     await sending
             span = _RANGE.search(head)
+            self.under_way -= 1
             self.asked.append(
                 Asked(
                     connection=number,
                     began=began,
-                    ended=ended,
+                    ended=client.sent_at or time.monotonic(),
                     method="COPY" if _COPIES.search(head) else method.decode(),
                     path=rest.partition(b" ")[0].decode(errors="replace"),
                     range="" if span is None else span[1].decode(errors="replace"),
@@ -231,8 +234,14 @@ class _Proxy:
                 )
             )
         endless = not (_LENGTH.search(answer) or _CHUNKED.search(answer)) and status not in _WITHOUT_BODY
-        closing = _CLOSES.search(answer) or _CLOSES.search(head)
+        closing = answer.startswith(b"HTTP/1.0") or _CLOSES.search(answer) or _CLOSES.search(head)
         return whole and not closing and (not endless or method == b"HEAD")
+
+    async def _hand_over(self, head: bytes, client: _End, server: _End) -> int:
+        """Pass on a request when it has waited; the bytes of its body."""
+        await asyncio.sleep(self.latency)
+        await server.send(head)
+        return await client.pass_body(head, server, self.up, answer=False)
 
     @staticmethod
     async def _next_head(client: _End, server: _End) -> bytes:
@@ -250,13 +259,16 @@ class _Proxy:
             await asking
         return b""
 
-    def told(self, line: str) -> dict[str, Any]:
-        """Do what a line says, and answer."""
+    async def told(self, line: str) -> dict[str, Any]:
+        """Do what a line says, and answer; requests whose answers are there already are counted."""
         wanted = json.loads(line)
         if "latency" in wanted:
             self.latency = float(wanted["latency"])
             self.up.bytes_per_second = self.down.bytes_per_second = float(wanted["bandwidth"])
             return {}
+        given_up = time.monotonic() + _LAST_SECONDS
+        while self.under_way and time.monotonic() < given_up:
+            await asyncio.sleep(0.001)
         asked, self.asked = self.asked, []
         connections, self.connections = self.connections, 0
         return {"asked": asked, "connections": connections, "cpu": time.process_time()}
@@ -268,10 +280,15 @@ async def _run(upstream: str, port: int) -> None:
     serving: set[asyncio.Task[None]] = set()
     ended = loop.create_future()
 
+    async def answer(line: str) -> None:
+        print(json.dumps(await proxy.told(line)), flush=True)
+
     def hear() -> None:
         line = sys.stdin.readline()
         if line:
-            print(json.dumps(proxy.told(line)), flush=True)
+            task = asyncio.ensure_future(answer(line))
+            serving.add(task)
+            task.add_done_callback(serving.discard)
         elif not ended.done():
             ended.set_result(None)
 
