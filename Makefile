@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip bench-store page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -124,6 +124,9 @@ bench-files: setup ## Ingest up to 176,561 small files, and weigh it by their nu
 
 bench-gzip: setup ## Ingest a .csv.gz of 2 GB on one core and on two (ARGS="--gigabytes 0.3" for a smaller one)
 	@$(with) python -m benchmarks.big_gzip $(ARGS)
+
+bench-store: setup peers ## Measure an S3 store with latency behind a proxy (ARGS="--rows 1M --latencies 0 30" for a short one)
+	@$(with) python -m benchmarks.store $(ARGS)
 
 page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
 	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build

@@ -32,6 +32,7 @@ from benchmarks.processes import ROOT, Usage, environment, run_measured
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.store_bars import DISK, INGEST_LATENCY, STORE, verdicts
 from benchmarks.store_proxy import StoreProxy, Told, running_proxy
+from benchmarks.store_proxy_speed import measured_speed
 from benchmarks.store_requests import Asked, chain, counted, kinds_in_a_row, round_trips, within
 from benchmarks.store_server import BUCKET, StoreServer, find_weed, running_store, variables
 
@@ -145,7 +146,7 @@ def leaves_of(catalog: str) -> list[list[Any]]:
 
 def measure_bytes(bench: Bench, options: Any) -> list[Run]:
     """Write and read objects: on the disk, and in the store without and with latency."""
-    runs = []
+    runs: list[Run] = [{"task": "proxy", **measured_speed(options.megabytes)._asdict()}]
     latencies = sorted({0, INGEST_LATENCY})
     for repeat in range(options.repeats):
         with tempfile.TemporaryDirectory(dir=bench.folder) as folder:

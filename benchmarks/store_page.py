@@ -38,7 +38,7 @@ def page(result: dict[str, Any]) -> str:
         ]
     if result["verdicts"]:
         lines += ["", "## Bars", "", *bar_lines(result["verdicts"])]
-    parts = {"ingest": _ingest, "open": _open, "night": _night, "bytes": _bytes}
+    parts = {"ingest": _ingest, "open": _open, "night": _night, "bytes": _bytes, "proxy": _proxy}
     for task, lines_of in parts.items():
         mine = [run for run in runs if run["task"] == task]
         if mine:
@@ -159,6 +159,17 @@ def _bytes(runs: list[Run]) -> list[str]:
     told = " and ".join(f"{name} {share:.2f}" for name, share in shares.items())
     lines += ["", f"Of the processor seconds per GB beside them, read and written, {told}."]
     return lines
+
+
+def _proxy(runs: list[Run]) -> list[str]:
+    down, up, cpu_down, cpu_up, each = (
+        _median(runs, key) for key in ("down", "up", "cpu_down", "cpu_up", "cpu_request")
+    )
+    return [
+        f"The proxy alone, before a server that does nothing: {down:.1f} GB/s from it and {up:.1f} to it by",
+        f"one connection, at {cpu_down:.2f} and {cpu_up:.2f} processor seconds per GB, and {each:.2f} ms of",
+        "the processor for a request.",
+    ]
 
 
 def _part_row(runs: list[Run], part: str, title: str, latency: int) -> str:

@@ -13,6 +13,7 @@ from hipslake import Catalog
 from benchmarks import store
 from benchmarks.store_bars import DISK, STORE, verdicts
 from benchmarks.store_page import page
+from benchmarks.store_proxy_speed import measured_speed
 from benchmarks.store_runs import Spans, moved, opened
 from benchmarks.store_server import find_weed
 from benchmarks.store_sky import CONE, write_sky
@@ -95,6 +96,8 @@ def test_the_page_tells_what_was_measured() -> None:
         found.append(whole)
         for name in ("write", "read", "read as Parquet"):
             found.append({**whole, "part": name, "bytes": 2 * 10**9, "cpu": 5.0})
+    speed = {"down": 1.25, "up": 1.5, "cpu_down": 0.3, "cpu_up": 0.4, "cpu_request": 0.25}
+    found.append({"task": "proxy", **speed})
     result = {"date": "2026-11-28", "machine": "some machine", "load": 0.1, "repeats": 3, "runs": found}
     text = page(result | {"verdicts": [verdict._asdict() for verdict in verdicts(found)]})
     assert "2026-11-28, some machine." in text
@@ -108,6 +111,7 @@ def test_the_page_tells_what_was_measured() -> None:
     assert "| `append` | 30 | 1.50 | 12 | 300 | 2000.0 | 9 range, 3 put |" in text
     assert "| read as Parquet | store, 0 ms | 0.67 | 2.50 |" in text
     assert "the server 2.00 and the proxy 0.33." in text
+    assert "nothing: 1.2 GB/s from it and 1.5 to it" in text
     assert all(line == line.rstrip() for line in text.splitlines())
     assert "a load of 4:" in page(result | {"load": 4.0, "verdicts": []})
 
@@ -137,6 +141,11 @@ def test_bytes_are_written_and_read_again(tmp_path: Path) -> None:
     assert all(span["bytes"] > 64 << 20 for span in spans.kept)
     assert all(span["ended"] > span["began"] for span in spans.kept)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_proxy_by_itself_is_measured() -> None:
+    speed = measured_speed(8, requests=5)
+    assert all(value > 0 for value in speed)
 
 
 @pytest.mark.peers
