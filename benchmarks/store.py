@@ -175,6 +175,7 @@ def measure_open(bench: Bench, options: Any) -> list[Run]:
                 raise SystemExit(f"the cone has {cone['rows']} rows, and {sky.rows} were written into it")
             whole |= {"sky": sky._asdict()}
             runs += found
+    remove(catalog)
     return runs
 
 

@@ -103,6 +103,8 @@ class _End:
     async def more(self) -> memoryview:
         """What came, or comes next; empty at the end. It holds until the next call."""
         if not self._came:
+            # A server that writes head and body apart waits in between until what came first is acknowledged.
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             size = await asyncio.get_running_loop().sock_recv_into(self.sock, self._buffer)
             self._came = memoryview(self._buffer)[:size]
         return self._came

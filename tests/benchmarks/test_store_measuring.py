@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hipslake import Catalog
+from s3fs import S3FileSystem
 
 from benchmarks import store
 from benchmarks.store_bars import DISK, STORE, verdicts
@@ -157,6 +158,7 @@ def test_the_whole_is_measured_on_a_small_catalog(tmp_path: Path, monkeypatch: p
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.setenv(name, "")  # what it sets is taken back
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    S3FileSystem.clear_instance_cache()  # a client of a test before knows another server
     wanted = ["--tasks=open", "--leaves=16000", "--latencies=20", "--repeats=1"]
     wanted = ["--tasks", "open", *wanted[1:]]
     assert store.main([*wanted, f"--folder={tmp_path}", f"--peers-python={python}"]) == 0
@@ -170,3 +172,4 @@ def test_the_whole_is_measured_on_a_small_catalog(tmp_path: Path, monkeypatch: p
     assert whole["server_cpu"] > 0
     assert "`Catalog.open`" in (tmp_path / "store.md").read_text()
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+    S3FileSystem.clear_instance_cache()
