@@ -44,7 +44,10 @@ REPEATS = 3
 TASKS = ("bytes", "open", "night", "ingest")
 NIGHT_ROWS, BASE_ROWS = 50_000, 1_000_000
 KEPT = ROOT / "docs" / "benchmarks" / "store.md"
-DISK_BYTES_PER_ROW = 200  # of a source twice, and of the outputs of one size
+SOURCE_BYTES, OUTPUT_BYTES = (
+    110,
+    80,
+)  # of a row; what is removed from the store may lie on the disk for a while
 
 Run = dict[str, Any]
 
@@ -298,7 +301,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _check_space(options: Any) -> None:
-    need = max(options.rows) * DISK_BYTES_PER_ROW * (1 + options.repeats * len(options.latencies) // 3)
+    outputs = 1 + options.repeats * len(options.latencies)
+    need = sum(options.rows) * (2 * SOURCE_BYTES + outputs * OUTPUT_BYTES)
     free = shutil.disk_usage(options.folder).free
     if "ingest" in options.tasks and free < need:
         raise SystemExit(
