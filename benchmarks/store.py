@@ -227,7 +227,9 @@ def measure_ingest(bench: Bench, options: Any) -> list[Run]:
             run, expected = _ingest(bench, str(near), "", rows, 0)
             runs.append({**run, "place": DISK, "repeat": repeat, "equal": True})
             for latency in options.latencies:
-                run, leaves = _ingest(bench, far, f"s3://{BUCKET}/warehouse", rows, latency)
+                # One of its own for each: SeaweedFS goes on to list the folders of what was removed.
+                warehouse = f"s3://{BUCKET}/warehouse_{rows}_{repeat}_{latency}"
+                run, leaves = _ingest(bench, far, warehouse, rows, latency)
                 runs.append({**run, "place": STORE, "repeat": repeat, "equal": leaves == expected})
                 print(f"{format_count(rows)} rows, {latency} ms: {run['seconds']:.1f} s", flush=True)
         remove(far)
