@@ -149,15 +149,6 @@ def test_every_request_waits_and_those_side_by_side_wait_together(
     assert round_trips(told) < 5
 
 
-def test_a_client_that_asks_first_waits_twice(proxy: StoreProxy, client: Any, bucket: str) -> None:
-    """boto asks before it sends a body."""
-    proxy.set(latency=0.2)
-    client.put_object(Bucket=bucket, Key="a", Body=b"x" * 100)
-    (asked,) = proxy.take().asked
-    assert asked.expects == (asked.ended - asked.began >= 0.4)
-    assert round_trips([asked]) == 1 + asked.expects
-
-
 def test_bandwidth_is_shared_by_all_connections(proxy: StoreProxy, client: Any, bucket: str) -> None:
     client.put_object(Bucket=bucket, Key="a", Body=os.urandom(2 * MIB))
     proxy.set(bandwidth=4 * MIB)
@@ -236,6 +227,33 @@ def test_answers_in_chunks_pass_whole_and_the_connection_goes_on() -> None:
         told = proxy.take()
         assert told.connections == 1
         assert [each.status for each in told.asked] == [200] * 3
+
+
+def test_a_client_that_asks_first_waits_twice() -> None:
+    bodies = []
+
+    def serve(connection: socket.socket) -> None:
+        assert b"Expect: 100-continue" in read_head(connection)
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        bodies.append(connection.recv(100))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    with answering(serve) as proxy:
+        proxy.set(latency=0.2)
+        host, port = proxy.endpoint.removeprefix("http://").split(":")
+        began = time.monotonic()
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            client.sendall(b"PUT /lake/a HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+            assert read_head(client).startswith(b"HTTP/1.1 100 Continue")
+            assert time.monotonic() - began >= 0.2
+            assert not bodies  # nothing is sent before the client may
+            client.sendall(b"stars")
+            assert read_head(client).startswith(b"HTTP/1.1 200 OK")
+            assert time.monotonic() - began >= 0.4
+        (asked,) = proxy.take().asked
+        assert bodies == [b"stars"]
+        assert asked.expects
+        assert (asked.sent, asked.received, round_trips([asked])) == (5, 2, 2)
 
 
 def test_an_answer_before_the_whole_body_came_ends_the_connection() -> None:
