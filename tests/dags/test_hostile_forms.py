@@ -47,7 +47,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
     (folder / "tables" / "files.yaml").write_text(
         "name: files\ntable: a.b\nmode: overwrite-interval\ninterval: ts\n"
         "source: {files: {uri: '/x/{{ night }}/*.parquet', format: parquet}}\n"
-        "branch: audit\naudit: {rows: {min: 1}}\n"
+        "branch: audit\naudit: {rows: {min: 1}}\nstatistics: {ndv: [id, place.ra]}\n"
     )
     (folder / "tables" / "stream.yaml").write_text(
         "name: stream\ntable: a.b\nsource: {files: {uri: '/x/*.parquet', format: parquet}}\n"

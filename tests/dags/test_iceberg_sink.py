@@ -67,7 +67,19 @@ class TestParsing:
         assert set(dag.params) == {"force", "window_start", "window_end"}
         assert dag.max_active_runs == 1
         assert "| partitioned by | `healpix[1]` |" in dag.doc_md
+        assert "distinct values" not in dag.doc_md
         check_form(dag.params)
+
+    def test_what_is_counted_is_told(self, load: Load, tables: Path) -> None:
+        source = "source: {catalog: stars, rows: increment}\n"
+        write_spec(tables, source + "statistics: {ndv: [id, band]}\n")
+        write_spec(tables, source + "statistics: {ndv: id, recompute: false}\n", "appended")
+        dags = load()
+        row = "| distinct values | of `id`, `band` are counted |"
+        assert row in str(dags["iceberg_sink__sample"].doc_md)
+        row = "| distinct values | of `id` are counted, where earlier statistics tell of the rows that stay |"
+        assert row in str(dags["iceberg_sink__appended"].doc_md)
+        assert set(dags["iceberg_sink__sample"].params) == {"force", "window_start", "window_end"}
 
     def test_files_are_kept_clustered_behind_what_publishes_rows(self, load: Load, tables: Path) -> None:
         clustered = "source: {catalog: stars, rows: increment}\ncluster_by: [ra, dec]\n"

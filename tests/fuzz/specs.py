@@ -96,6 +96,7 @@ write: merge-on-read
 vacuum: {keep_versions: 3, keep_days: 0.5, orphan_days: 2}
 cluster_by: [ts, x, place.ra]
 clustering: {curve: zorder, max_amplification: 3.5, step_size: 100 MiB}
+statistics: {ndv: [id, place.ra], recompute: false}
 branch: audit
 audit:
   over: table

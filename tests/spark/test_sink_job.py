@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.tables.compaction import compacting
 from tests.tables.compaction.compacting import compact
+from tests.tables.puffin_reading import distinct, statistics_of
 from tests.tables.sinking import Lake, utc
 from tests.tables.test_sink import sample
 
@@ -37,9 +38,9 @@ def test_spark_and_this_process_leave_the_same_table(spark: SparkSession, tmp_pa
     interval = (
         {"start": utc("1968-01-01T00:00:00"), "end": utc("1973-01-01T00:00:00")} if mode == "interval" else {}
     )
-    contents = []
+    contents, sketches = [], []
     for lake in lakes:
-        spec = lake.spec(**MODES[mode])
+        spec = lake.spec(statistics={"ndv": ["id", "data"]}, **MODES[mode])
         for seed, first in ((0, 0), (1, 300)):
             rows = sample(400, seed=seed, first=first)
             if mode == "interval":
@@ -50,7 +51,12 @@ def test_spark_and_this_process_leave_the_same_table(spark: SparkSession, tmp_pa
             assert done.files_added == done.expected_files
         assert not list(Path(lake.warehouse).rglob("*.blocks"))
         contents.append([pq.read_table(path).to_pylist() for path in lake.live(spec)])
+        counted = statistics_of(lake.table(spec)) or {}
+        sketches.append({name: blob.payload for name, blob in counted.items()})
+        exact = distinct(lake.rows(spec), "id", "data")
+        assert {name: blob.ndv for name, blob in counted.items()} == done.ndv == exact
     assert sorted(map(str, contents[0])) == sorted(map(str, contents[1]))
+    assert sketches[0] == sketches[1]
 
 
 def test_errors_of_tasks_keep_their_class(spark: SparkSession, tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def orphans(table: Table) -> list[str]:
     named |= {snapshot.manifest_list for snapshot in table.snapshots()}
     named |= {m.manifest_path for snapshot in table.snapshots() for m in snapshot.manifests(table.io)}
     named |= {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    named |= {each.statistics_path for each in table.metadata.statistics}
     root = Path(table.location())
     there = {str(path) for folder in ("data", "metadata", "_writes") for path in (root / folder).rglob("*")}
     there = {path for path in there if Path(path).is_file() and "/_writes/_versions/swept/" not in path}

@@ -19,6 +19,7 @@ from hipslake.specs.clustering_spec import ClusteringSpec, check_cluster_by
 from hipslake.specs.column_renames import check_renames
 from hipslake.specs.partition_fields import PartitionField, SortField, TransformName
 from hipslake.specs.schedule import Following
+from hipslake.specs.statistics_spec import StatisticsSpec
 from hipslake.specs.stream_spec import StreamSpec
 from hipslake.specs.table_place import (
     DeltaSpec,
@@ -48,7 +49,7 @@ class TableSpec(NamedSpec):
     of_no_outcome = frozenset(
         {
             *("schedule", "vacuum", "write", "branch", "audit", "tag", "evolve", "rename", "stream"),
-            *("cluster_by", "clustering"),
+            *("cluster_by", "clustering", "statistics"),
         }
     )
     counted_if_said = frozenset({"order_by", "operation", "missing_deletes", "format", "delta"})
@@ -80,6 +81,7 @@ class TableSpec(NamedSpec):
     branch: str | None = None  # that rows go to first; None: to main at once
     audit: AuditSpec | None = None  # what rows on the branch are held to before they come to main
     tag: str | None = None  # the name of a tag for each night, with `{{ night }}`
+    statistics: StatisticsSpec | None = None  # what versions tell of the values of columns
 
     @field_validator("table")
     @classmethod
@@ -224,6 +226,10 @@ class TableSpec(NamedSpec):
             raise ValueError(
                 "cluster_by: Delta tables are not kept clustered; leave it out, and cluster the table by a "
                 "spec of 'type: compaction' with 'mode: hilbert'"
+            )
+        if self.statistics is not None:
+            raise ValueError(
+                "statistics: are files of Iceberg tables, and a Delta table has none such; leave it out"
             )
         for name, given in (("branch", self.branch), ("tag", self.tag)):
             if given is not None:

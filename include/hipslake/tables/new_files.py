@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pydantic import Field
 
 from hipslake.specs.base import Frozen
 
@@ -19,12 +20,16 @@ class NewFile(Frozen):
     rows, bytes : int
     details : str
         What the format needs to know of it for the commit.
+    sketches : dict of str to str
+        Of some columns, the sketch of the distinct values of its rows, in base64
+        (`hipslake.tables.value_sketches`); of files of one task, the first has those of all.
     """
 
     path: str
     rows: int
     bytes: int
     details: str = ""
+    sketches: dict[str, str] = Field(default_factory=dict)
 
 
 FILES_SCHEMA = pa.schema([("file", pa.string())])

@@ -8,10 +8,11 @@ asks in `hipslake.tables.compaction_protocol`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,6 +34,7 @@ from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.reading_protocol import ReadableTable
 from hipslake.tables.stored_files import StoredFile
+from hipslake.tables.value_sketches import SketchedVersion
 
 
 class LiveFile(Protocol):
@@ -256,6 +258,9 @@ class TableState(ReadableTable, Protocol):
     def descent(self, mark: SinkMark, *, full: bool = False) -> Descent:
         """The way of the rows of a sink; `full`: also through all that others have added since."""
 
+    def sketched(self) -> Iterator[SketchedVersion]:
+        """The versions with sketches that this one descends from, itself included, from new to old."""
+
     def writing(self) -> AbstractContextManager[TableWrite]:
         """Begin a write; what it has written goes if the block ends with a `ConflictError`."""
 
@@ -273,6 +278,7 @@ class CommittedSink(NamedTuple):
     version: int
     attempts: int  # how often the catalog was asked
     swept: tuple[str, ...]  # what dead writes had left
+    ndv: Mapping[str, int] = MappingProxyType({})  # by column, how many distinct values the table has
 
 
 @dataclass(frozen=True)
@@ -292,6 +298,10 @@ class WriteChange:
         What the version says of itself.
     tag : str or None
         The name of a tag to be set at the version; on a branch, it is set when that is published.
+    stays : mapping of str to bytes, or None
+        By column, the sketches of all rows that the table keeps from the version that the write began at.
+        United with those of the files that are added they are the statistics of the version; None: it has
+        none.
     """
 
     added: Sequence[NewFile]
@@ -300,13 +310,14 @@ class WriteChange:
     mark: SinkMark | None = None
     told: Mapping[str, str] = field(default_factory=dict)
     tag: str | None = None
+    stays: Mapping[str, bytes] | None = None
 
 
 class TableWrite(WriteUnderWay, Protocol):
     """A write under way, which began at a version of the table."""
 
-    def writer(self, sort: tuple[SortField, ...]) -> RowWriter:
-        """What writes its data files."""
+    def writer(self, sort: tuple[SortField, ...], ndv: tuple[str, ...] = ()) -> RowWriter:
+        """What writes its data files; it sketches the values of the columns `ndv`."""
 
     def deleter(self) -> PositionWriter:
         """What writes its files of deletes; `SpecError` if the table takes none."""

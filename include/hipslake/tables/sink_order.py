@@ -155,4 +155,5 @@ class SinkOutcome(Frozen):
     bytes: int = 0  # of the files added, those of deletes too
     task_bytes: tuple[int, ...] = ()  # of the files that each task has written
     attempts: int = 1  # at the commit
+    ndv: dict[str, int] = Field(default_factory=dict)  # by column, how many distinct values the table has now
     seconds: dict[str, float] = Field(default_factory=dict)

@@ -36,6 +36,23 @@ from tests.steps.audit.audits import (
 from tests.steps.nights import FIRST, Survey
 from tests.steps.sinks import COLUMNS, INCREMENTS, Lake, interval, landed, told
 from tests.system.sinks import orphans
+from tests.tables.puffin_reading import distinct, ndv
+
+
+def test_statistics_of_a_branch_are_those_of_main_when_it_is_published(lake: Lake, survey: Survey) -> None:
+    lake.write_spec(INCREMENTS + AUDIT + "statistics: {ndv: [id, night, mag]}\n")
+    before = None
+    for number in range(2):
+        survey.night(number)
+        folder = lake.resolve()
+        sunk = lake.sink(folder)
+        assert ndv(lake.table) == before  # readers see none of it yet
+        report = audit(folder)
+        found = distinct(lake.rows(*COLUMNS), "id", "night", "mag")
+        assert report.snapshot_id == lake.table.metadata.current_snapshot_id
+        assert ndv(lake.table) == sunk.intervals[0].ndv == found
+        assert found["night"] == number + 1
+        before = found
 
 
 def test_what_passes_becomes_main_once(lake: Lake, survey: Survey) -> None:

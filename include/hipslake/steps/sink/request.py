@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.source_spec import SourceSpec
@@ -160,6 +160,7 @@ class SunkInterval(Frozen):
     delete_files: int = 0  # added: they say which rows of data files are gone
     bytes: int = 0  # of the files added, those of deletes too
     attempts: int = 0  # at the commit
+    ndv: dict[str, int] = Field(default_factory=dict)  # by column, how many distinct values the table has now
 
 
 class RefusedInterval(Frozen):

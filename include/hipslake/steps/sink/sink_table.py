@@ -24,6 +24,7 @@ from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.position_deletes import write_deletes
 from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
+from hipslake.steps.sink.sink_statistics import check_counted, sketches_of_staying
 from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
 from hipslake.steps.sink.source_records import SourceRecords, check_operations
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
@@ -40,6 +41,7 @@ from hipslake.tables.opening import table_of
 from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState, WriteChange
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
+from hipslake.tables.value_sketches import Sketch
 from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
@@ -158,7 +160,14 @@ class _Sink:
         stored = stored_schema(rows.schema, order.rows.columns, derived)
         check_key(stored, [name for name in spec.key if name in stored.names])
         check_interval(order, stored)
+        check_counted(self._counted, stored, *([] if standing is None else [standing]))
         return _Opened(rows, derived, stored, deleted)
+
+    @property
+    def _counted(self) -> tuple[str, ...]:
+        """The columns whose distinct values are counted."""
+        asked = self._order.spec.statistics
+        return () if asked is None else asked.ndv
 
     def _check_columns(self, opened: _Opened) -> None:
         """Look that a table which follows a catalog has its columns."""
@@ -203,7 +212,7 @@ class _Sink:
         with ExitStack() as held, state.writing() as write:
             new = self._new_rows(opened, before, held)
             sort = tuple(each.model_copy(update={"field": in_table(each.field)}) for each in order.spec.sort)
-            writer = write.writer(sort)
+            writer = write.writer(sort, self._counted)
             tried = SinkTry(
                 order,
                 self._engine,
@@ -270,6 +279,8 @@ class _Sink:
                 replaced.mixed_gone,
             )
             deletes = self._deletes(tried, replaced)
+        with phases("statistics") if self._counted else nullcontext():
+            stays = sketches_of_staying(tried, replaced)
         check_files(
             self._order.spec.table,
             files,
@@ -279,7 +290,9 @@ class _Sink:
         )
         with phases("commit"):
             alone = not plan.rewritten  # the files of the new rows hold no others
-            committed = self._committed(tried, counted, replaced, [*files, *kept], deletes, alone=alone)
+            committed = self._committed(
+                tried, counted, replaced, [*files, *kept], deletes, alone=alone, stays=stays
+            )
             self._swept += committed.swept
         return SinkOutcome(
             table=self._order.spec.table,
@@ -310,6 +323,7 @@ class _Sink:
             bytes=sum(file.bytes for file in (*files, *kept, *(each.file for each in deletes))),
             task_bytes=task.bytes_by_task(files),
             attempts=committed.attempts,
+            ndv=dict(committed.ndv),
             seconds=phases.seconds,
         )
 
@@ -335,6 +349,7 @@ class _Sink:
         deletes: list[NewDeletes],
         *,
         alone: bool,
+        stays: dict[str, Sketch] | None,
     ) -> CommittedSink:
         order, before = self._order, tried.before
 
@@ -359,7 +374,7 @@ class _Sink:
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
-        change = WriteChange(files, replaced.removed, deletes, mark, tag=order.tag)
+        change = WriteChange(files, replaced.removed, deletes, mark, tag=order.tag, stays=stays)
         return tried.write.commit(change, check, self._stale_after)
 
 

@@ -37,6 +37,7 @@ from hipslake.tables.protocol import LiveFile, RowWriter
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
 from hipslake.tables.stored_files import StoredFile, read_data_file
 from hipslake.tables.transforms import result_type
+from hipslake.tables.value_sketches import sketched_together
 
 
 def write_files(task: WriteRowsTask, engine: Engine, work: Storage) -> list[NewFile]:
@@ -172,7 +173,7 @@ class WriteRowsTask:
             for file, rows in by_file(batches):
                 value = int(np.searchsorted(self.plan.first_file, file, side="right")) - 1
                 written.append(self._write(rows, value, f"{file:06d}"))
-        yield described(written)
+        yield described(sketched_together(written))
 
     def write_directly(self, number: int) -> Iterator[pa.RecordBatch]:
         """Write the rows of a part without an exchange: per value as many files as the plan says."""
@@ -192,7 +193,7 @@ class WriteRowsTask:
                     start, stop = (first + (last - first) * at // files for at in (file, file + 1))
                     name = f"{number:05d}-{value:06d}-{file:04d}"
                     written.append(self._write(rows.slice(start, stop - start), value, name))
-        yield described(written)
+        yield described(sketched_together(written))
 
     def bytes_by_task(self, files: Sequence[NewFile]) -> tuple[int, ...]:
         """The bytes that each task has written, by the names of its files."""

@@ -65,6 +65,7 @@ from hipslake.tables.protocol import (
 )
 from hipslake.tables.reading_protocol import TableTotals, TableVersion
 from hipslake.tables.stored_files import read_data_file
+from hipslake.tables.value_sketches import SketchedVersion
 from hipslake.versions.heartbeat import Heartbeat
 
 DELTA_TABLES = "delta"
@@ -277,6 +278,9 @@ class DeltaState:
     def version_of(self, mark: SinkMark) -> int | None:
         return self.marks.version_of(mark.write)
 
+    def sketched(self) -> Iterator[SketchedVersion]:
+        yield from ()
+
     def descent(self, mark: SinkMark, *, full: bool = False) -> Descent:
         return delta_descent(self._log, self._state, mark, full=full)
 
@@ -309,7 +313,8 @@ class DeltaWrite:
         self.write_id = write_id
         self.work = writes_below(table.location).sub(write_id)
 
-    def writer(self, sort: tuple[SortField, ...]) -> DeltaWriter:
+    def writer(self, sort: tuple[SortField, ...], ndv: tuple[str, ...] = ()) -> DeltaWriter:
+        assert not ndv, "the spec of a Delta table has no statistics"
         return DeltaWriter.of(self._state, sort, self.write_id)
 
     def deleter(self) -> PositionWriter:
@@ -319,6 +324,7 @@ class DeltaWrite:
         self, change: WriteChange, check: Callable[[TableState], None], stale_after: float | None = None
     ) -> CommittedSink:
         assert change.tag is None, "check_tag() lets none pass"
+        assert change.stays is None, "the spec of a Delta table has no statistics"
         ours = dict(change.told)
         transactions: dict[str, int] = {}
         if (mark := change.mark) is not None:

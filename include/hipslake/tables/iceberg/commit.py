@@ -38,6 +38,11 @@ from hipslake.tables.iceberg.delete_writer import paths_named, to_delete_file
 from hipslake.tables.iceberg.metadata_files import manifests_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
 from hipslake.tables.iceberg.snapshot_producers import Append, Exchange, ManifestMerge, MergingAppend
+from hipslake.tables.iceberg.snapshot_statistics import (
+    SketchedChange,
+    set_statistics,
+    take_over_statistics,
+)
 from hipslake.tables.iceberg.stored_marks import PropertyChange
 from hipslake.tables.protocol import NewDeletes
 from hipslake.versions.heartbeat import refuse_swept
@@ -81,6 +86,9 @@ class TableChange:
         That is committed to, as `on_branch` shows it; by default main.
     tag : str, optional
         Is set at the new snapshot of main.
+    sketched : SketchedChange, optional
+        What is known of the distinct values of columns. The snapshot of `REPLACE` takes over what the one
+        before it has.
     """
 
     operation: Operation
@@ -95,6 +103,7 @@ class TableChange:
     deletes: Sequence[NewDeletes] = ()
     branch: str | None = None
     tag: str | None = None
+    sketched: SketchedChange | None = None
 
 
 @dataclass(frozen=True)
@@ -323,5 +332,10 @@ def _commit_once(table: Table, change: TableChange) -> None:
                 producer.delete_data_file(file)
         if change.tag is not None:
             set_tag(transaction, table, change.tag, producer.snapshot_id)
+        if change.operation is Operation.REPLACE:
+            take_over_statistics(transaction, table, producer.snapshot_id, producer.commit_uuid)
+        elif change.sketched is not None:
+            sketches = change.sketched.sketches(table)
+            set_statistics(transaction, producer.snapshot_id, sketches, producer.commit_uuid)
     for path in producer.unlisted:
         table.io.delete(path)

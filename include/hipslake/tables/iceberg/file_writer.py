@@ -40,6 +40,7 @@ from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.row_order import in_sort_order
 from hipslake.tables.stored_files import NAME_MAPPING
+from hipslake.tables.value_sketches import CountedColumn, as_texts, counted_column, sketches_of
 
 _COUNTS = MetricsMode(MetricModeTypes.COUNTS)
 _USED_PROPERTIES = (PARQUET, "write.metadata.", DATA_PATH, SPREAD, NAME_MAPPING)
@@ -65,6 +66,8 @@ class FileWriter:
         Names the folder that files go to, below the one of the table's data files.
     sorted_by : tuple of int
         Columns of the table's sort order, by their field ids.
+    ndv : tuple of str
+        Columns whose distinct values are counted as files are written.
     """
 
     schema: Schema
@@ -75,9 +78,12 @@ class FileWriter:
     sort_order_id: int | None
     write_id: str
     sorted_by: tuple[int, ...] = ()
+    ndv: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: Table, sort: tuple[SortField, ...], write_id: str) -> FileWriter:
+    def of(
+        cls, table: Table, sort: tuple[SortField, ...], write_id: str, ndv: tuple[str, ...] = ()
+    ) -> FileWriter:
         """Return the writer of a table's present schema and partition spec."""
         schema = table.schema()
         order = sort_order(sort, schema)
@@ -92,6 +98,7 @@ class FileWriter:
             next(same, None) if sort else None,
             write_id,
             tuple(each.source_id for each in table.sort_order().fields if each.transform.preserves_order),
+            ndv,
         )
 
     def _all(self, partition: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -164,8 +171,11 @@ class FileWriter:
         )
 
     def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
-        """As `write`."""
-        return self.write(rows, partition, name).described()
+        """As `write`; with the sketches of the columns that are counted."""
+        written = self.write(rows, partition, name).described()
+        if not self.ndv:
+            return written
+        return written.model_copy(update={"sketches": as_texts(sketches_of([rows], self._counted))})
 
     def unsorted(self, sort_order: int | None) -> FileWriter:
         """The same, for rows that are in the sort order of this number already."""
@@ -209,6 +219,11 @@ class FileWriter:
     @cached_property
     def _settings(self) -> ParquetSettings:
         return ParquetSettings.of(dict(self.properties))
+
+    @cached_property
+    def _counted(self) -> tuple[CountedColumn, ...]:
+        found = (counted_column(self.arrow_schema, name) for name in self.ndv)
+        return tuple(column for column in found if column is not None)
 
     @cached_property
     def _ids(self) -> dict[str, int]:

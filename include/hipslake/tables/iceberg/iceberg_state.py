@@ -30,6 +30,7 @@ from hipslake.tables.iceberg.file_properties import target_file_bytes
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.schemas import arrow_schema, check_written, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import files_by_write, next_place, summary_of
+from hipslake.tables.iceberg.snapshot_statistics import by_name, ndv_of, sketched_ancestors, sketched_change
 from hipslake.tables.iceberg.stored_marks import (
     KEY_PROPERTY,
     MARK_PROPERTY,
@@ -57,6 +58,7 @@ from hipslake.tables.protocol import (
 )
 from hipslake.tables.reading_protocol import TableTotals, TableVersion
 from hipslake.tables.stored_files import read_data_file
+from hipslake.tables.value_sketches import SketchedVersion
 from hipslake.versions.heartbeat import Heartbeat
 
 
@@ -214,6 +216,10 @@ class IcebergState:
     def descent(self, mark: SinkMark, *, full: bool = False) -> Descent:
         return descent_of(self._table, mark, full=full)
 
+    def sketched(self) -> Iterator[SketchedVersion]:
+        for snapshot, found in sketched_ancestors(self._table, self._snapshot):
+            yield SketchedVersion(snapshot.snapshot_id, by_name(self._table, found))
+
     @contextmanager
     def writing(self) -> Iterator[IcebergWrite]:
         check_writable(self._table)
@@ -253,8 +259,8 @@ class IcebergWrite:
         self.write_id = write_id
         self.work = writes_of(table).sub(write_id)
 
-    def writer(self, sort: tuple[SortField, ...]) -> FileWriter:
-        return FileWriter.of(self._table, sort, self.write_id)
+    def writer(self, sort: tuple[SortField, ...], ndv: tuple[str, ...] = ()) -> FileWriter:
+        return FileWriter.of(self._table, sort, self.write_id, ndv)
 
     def deleter(self) -> DeleteWriter:
         return DeleteWriter.of(self._table, self.write_id)
@@ -299,9 +305,13 @@ class IcebergWrite:
             deletes=change.deletes,
             branch=self._branch,
             tag=change.tag if self._branch is None else None,
+            sketched=sketched_change(
+                table, change.added, change.stays, removes=bool(change.removed or change.deletes)
+            ),
         )
         committed = commit(catalog, name, of_table, checked)
         kept = [file.path for file in (*change.added, *(each.file for each in change.deletes))]
         finish(committed.table, self.write_id, kept, attempts=committed.attempts)
         swept = sweep_held_up(catalog, committed.table, stale_after)
-        return CommittedSink(committed.snapshot_id, committed.attempts, tuple(swept))
+        ndv = ndv_of(committed.table, committed.snapshot_id)
+        return CommittedSink(committed.snapshot_id, committed.attempts, tuple(swept), ndv)

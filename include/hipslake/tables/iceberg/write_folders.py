@@ -206,7 +206,7 @@ def _named_metadata(table: Table, write_id: str, *, stands: bool) -> set[str]:
         snapshots = table.snapshots()
     for snapshot in snapshots:
         named |= {snapshot.manifest_list, *(m.manifest_path for m in manifests_of(table, snapshot))}
-    return named
+    return named | {each.statistics_path for each in table.metadata.statistics}
 
 
 def _below(table: Table, path: str) -> str:
