@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +151,23 @@ def test_a_commit_whose_answer_is_lost_is_looked_for(lake: Lake, spec: TableSpec
 
 
 class Interrupted(ThisProcess):
-    """An engine in whose exchanges something else happens once."""
+    """An engine in whose first exchange, or while rows are written as they come, something else happens."""
 
     def __init__(self, act: Any) -> None:
         super().__init__(2)
         self.act = act
+        self._lock = threading.Lock()
 
     def exchange(self, **given: Any) -> pa.Table:
-        act, self.act = self.act, None
         found = super().exchange(**given)
+        self.check_running()
+        return found
+
+    def check_running(self) -> None:
+        with self._lock:
+            act, self.act = self.act, None
         if act is not None:
             act()
-        return found
 
 
 def test_an_upsert_that_was_overtaken_replaces_the_rows_that_came_meanwhile(lake: Lake) -> None:

@@ -81,6 +81,13 @@ class Engine(Protocol):
     def holds_exchanges(self) -> bool:
         """Whether all rows of an exchange are in the memory of one process at once."""
 
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether tasks run on the cores of this machine: then threads of this process may do their work."""
+
+    def check_running(self) -> None:
+        """Raise if tasks cannot be run any more, since their session is gone. For work of threads."""
+
     def counter(self) -> Counter:
         """A number that starts at 0."""
 

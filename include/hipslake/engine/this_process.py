@@ -43,6 +43,13 @@ class ThisProcess:
     def holds_exchanges(self) -> bool:
         return True
 
+    @property
+    def on_this_machine(self) -> bool:
+        return True
+
+    def check_running(self) -> None:
+        """Nothing to look for."""
+
     def counter(self) -> Counter:
         return _Counter()
 

@@ -53,6 +53,14 @@ class SparkEngine:
     def holds_exchanges(self) -> bool:
         return False
 
+    @property
+    def on_this_machine(self) -> bool:
+        return bool(self._spark.sparkContext.master.startswith("local"))
+
+    def check_running(self) -> None:
+        """Raise py4j's error if the JVM is gone, and Spark's if the session was stopped."""
+        self._spark.sparkContext.statusTracker().getActiveStageIds()
+
     def counter(self) -> Accumulator[int]:
         return self._spark.sparkContext.accumulator(0)
 
@@ -95,10 +103,10 @@ class SparkEngine:
     @contextmanager
     def _transport(self, scratch: Scratch | None, targets: int) -> Iterator[Transport]:
         """Blocks take the short way where all tasks run on this machine."""
-        context = self._spark.sparkContext
-        if scratch is None or not context.master.startswith("local"):
+        if scratch is None or not self.on_this_machine:
             yield THROUGH_SHUFFLE
             return
+        context = self._spark.sparkContext
         write_out = scratch.bytes > bytes_kept_unwritten()
         with ThroughFiles.freeing(context, scratch.folder, targets, write_out=write_out) as transport:
             yield transport

@@ -2,22 +2,21 @@
 
 `hipslake.tables.opening.open_table` gives a `NamedTable`. Its `TableState` is one version of it: the schema,
 the data files with their bounds, and the marks of what was sunk. A `TableWrite` is a change under way, which
-one commit makes visible. What readers ask of it is in `hipslake.tables.reading_protocol`, what a compaction
-asks in `hipslake.tables.compaction_protocol`.
+one commit makes visible. What readers ask of it is in `hipslake.tables.reading_protocol`, what tasks that
+write files ask in `hipslake.tables.writing_protocol`, and what a compaction asks in
+`hipslake.tables.compaction_protocol`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.base import Frozen
@@ -35,6 +34,7 @@ from hipslake.tables.new_files import NewFile
 from hipslake.tables.reading_protocol import ReadableTable
 from hipslake.tables.stored_files import StoredFile
 from hipslake.tables.value_sketches import SketchedVersion
+from hipslake.tables.writing_protocol import PositionWriter, RowWriter
 
 
 class LiveFile(Protocol):
@@ -147,42 +147,6 @@ class Marks(Protocol):
 
     def forgotten_by(self, key: str) -> str:
         """How users make a table forget a sink whose rows they have deleted by hand; "" if they cannot."""
-
-
-class RowWriter(Protocol):
-    """Writes data files of a write. It travels to tasks, so it is small."""
-
-    @property
-    def arrow_schema(self) -> pa.Schema:
-        """The columns that rows must have."""
-
-    def row_bytes(self, rows: pa.Table) -> float:
-        """The size of a row in a data file, found by encoding some."""
-
-    def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
-        """Write a file of rows of one partition. Written again under its name, it is replaced."""
-
-    def unsorted(self, sort_order: int | None) -> RowWriter:
-        """The same, for rows that are in an order of the table already (`LiveFile.sort_order`)."""
-
-
-class PositionWriter(Protocol):
-    """Writes files that take rows out of data files, by their positions. It travels, so it is small."""
-
-    @property
-    def by_file(self) -> bool:
-        """Whether each data file is to have deletes of its own, and not each scope."""
-
-    def write_deletes(self, gone: Iterable[tuple[str, NDArray[np.int64]]], name: str) -> NewFile:
-        """Write a file; written again under its name, it is replaced.
-
-        Parameters
-        ----------
-        gone : iterable of (str, int64[n])
-            Paths of data files of one scope, ascending by their UTF-8 bytes, and of each the positions of
-            rows in it: ascending, each once, and at least one.
-        name : str
-        """
 
 
 class NewDeletes(NamedTuple):

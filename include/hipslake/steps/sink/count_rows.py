@@ -16,8 +16,8 @@ from hipslake.specs.table_writing import TableMode
 from hipslake.steps.sink.sink_try import Interval, NewRows, RowPositions, SinkTry, without
 from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.partition_values import added_up, counted, value_columns
-from hipslake.tables.protocol import RowWriter
 from hipslake.tables.row_keys import KeyFilter, key_hashes
+from hipslake.tables.writing_protocol import RowWriter
 
 SOURCE = "source"
 """The column of `Counted.values` that says of which part rows are."""

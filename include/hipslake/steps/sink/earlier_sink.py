@@ -32,8 +32,9 @@ from hipslake.steps.sink.source_rows import rows_of, standing_version
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
 from hipslake.tables.partition_values import PartitionValues, value_columns
-from hipslake.tables.protocol import Descent, LiveFile, RowWriter
+from hipslake.tables.protocol import Descent, LiveFile
 from hipslake.tables.stored_files import StoredFile, read_data_file
+from hipslake.tables.writing_protocol import RowWriter
 
 APART = "kept"
 """The folder, in that of a write, for rows that stay of files with others."""

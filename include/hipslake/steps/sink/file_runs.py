@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.engine.model import Routed
+from hipslake.errors import VerificationError
 from hipslake.steps.row_routing import stable_order
 from hipslake.tables.shuffle import ShufflePlan
 
@@ -50,6 +52,11 @@ class FileRuns(NamedTuple):
             The rank of the first row of each value. Counted on for the next batch.
         totals : int64[values]
             Rows of each value in all sources.
+
+        Raises
+        ------
+        VerificationError
+            There are more rows of a value than its total.
         """
         count = len(totals)
         rows = np.bincount(value, minlength=count)
@@ -57,6 +64,11 @@ class FileRuns(NamedTuple):
         first, rows = ranks[there], rows[there]
         ranks[there] += rows
         total, files = totals[there], plan.files[there]
+        if (first + rows > total).any():
+            raise VerificationError(
+                "a source has other rows than were counted; nothing is committed. Did a source file change "
+                "in mid-run? Run it again"
+            )
         low, high = first * files // total, (first + rows - 1) * files // total
         each = high - low + 1
         of = np.repeat(np.arange(len(there)), each)  # the value of each run
@@ -79,7 +91,7 @@ class FileRuns(NamedTuple):
     def routed(self, batch: pa.RecordBatch, plan: ShufflePlan) -> Iterator[Routed]:
         """The rows for each task, with `FILE_COLUMN` behind their own columns."""
         if self.order is not None:
-            batch = batch.take(pa.array(self.order))
+            batch = pc.take(batch, pa.array(self.order), boundscheck=False)
         kind = np.min_scalar_type(max(len(plan.task) - 1, 0))
         number = pa.array(np.repeat(self.file.astype(kind), self.rows))
         schema = batch.schema.append(pa.field(FILE_COLUMN, number.type))
@@ -90,6 +102,15 @@ class FileRuns(NamedTuple):
         for to, end in zip(target[last].tolist(), ends[last].tolist(), strict=True):
             yield to, marked.slice(begin, end - begin)
             begin = end
+
+    def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of each run, with the number of its file."""
+        if self.order is not None:
+            batch = pc.take(batch, pa.array(self.order), boundscheck=False)
+        begin = 0
+        for file, rows in zip(self.file.tolist(), self.rows.tolist(), strict=True):
+            yield file, batch.slice(begin, rows)
+            begin += rows
 
     def _turned(self, plan: ShufflePlan) -> FileRuns:
         """The runs in the order of the tasks of their files, and of these."""

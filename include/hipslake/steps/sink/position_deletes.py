@@ -15,8 +15,9 @@ from hipslake.specs.table_writing import RowOperation, WriteMode
 from hipslake.steps.row_routing import runs_of
 from hipslake.steps.sink.sink_try import RowPositions
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.protocol import LiveFile, NewDeletes, PositionWriter, TableState
+from hipslake.tables.protocol import LiveFile, NewDeletes, TableState
 from hipslake.tables.stored_files import StoredFile, positions_in_file
+from hipslake.tables.writing_protocol import PositionWriter
 
 DELETES = "deletes"
 """The folder, in that of a write, for files of deletes."""

@@ -29,7 +29,8 @@ from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
 from hipslake.steps.sink.source_records import SourceRecords, check_operations
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
 from hipslake.steps.sink.stream_batches import check_batches_known, has_batch
-from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
+from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink
+from hipslake.steps.sink.write_files import write_files
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolutionKind, TableAlteration

@@ -19,8 +19,9 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import in_interval
 from hipslake.tables.fitting import conformed
 from hipslake.tables.marks import SinkMark
-from hipslake.tables.protocol import RowWriter, TableState, TableWrite
+from hipslake.tables.protocol import TableState, TableWrite
 from hipslake.tables.sink_order import SinkOrder
+from hipslake.tables.writing_protocol import RowWriter
 
 
 @dataclass(frozen=True)

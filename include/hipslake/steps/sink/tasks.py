@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.file_placement import row_numbers
 from hipslake.clustering.planning import ClusterMark
-from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.reordering import in_order
-from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.table_spec import DEFAULT_FILE_SIZE
@@ -29,47 +28,15 @@ from hipslake.steps.sink.file_runs import FileRuns, by_file
 from hipslake.steps.sink.replaced_rows import Replaced
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
 from hipslake.storage.atomic import synced_behind
-from hipslake.storage.folder import Storage
 from hipslake.tables.fitting import from_internal
-from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
+from hipslake.tables.new_files import NewFile, described
 from hipslake.tables.partition_values import ROWS, PartitionValues, value_columns
-from hipslake.tables.protocol import LiveFile, RowWriter
+from hipslake.tables.protocol import LiveFile
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
 from hipslake.tables.stored_files import StoredFile, read_data_file
 from hipslake.tables.transforms import result_type
 from hipslake.tables.value_sketches import sketched_together
-
-
-def write_files(task: WriteRowsTask, engine: Engine, work: Storage) -> list[NewFile]:
-    """Write the data files of a plan.
-
-    Parameters
-    ----------
-    task : WriteRowsTask
-    engine : Engine
-    work : Storage
-        At the folder of the write, where blocks may wait.
-    """
-    plan = task.plan
-    sources = len(task.old) + task.new.rows.tasks
-    rows = int(plan.counts.totals.sum())
-    if not rows:
-        return []
-    with engine.progress("write", rows=rows, done=task.written):
-        if not plan.shuffled:
-            found = engine.run(task.write_directly, tasks=sources, result=FILES_SCHEMA)
-        else:
-            found = engine.exchange(
-                sources=sources,
-                mapper=task.route,
-                targets=plan.tasks,
-                reducer=task.write,
-                result=FILES_SCHEMA,
-                scratch=blocks_in_folder(
-                    work, "exchange-rows", block_bytes(task.new.schema, rows, rows * plan.row_bytes)
-                ),
-            )
-    return undescribed(found)
+from hipslake.tables.writing_protocol import RowWriter
 
 
 def check_files(
@@ -161,7 +128,7 @@ class WriteRowsTask:
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send the rows of a source to the tasks of their files."""
-        for batch, runs in self._filed(number):
+        for batch, runs in self.filed(number):
             yield from runs.routed(batch, self.plan)
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
@@ -171,8 +138,7 @@ class WriteRowsTask:
         written = []
         with synced_behind():
             for file, rows in by_file(batches):
-                value = int(np.searchsorted(self.plan.first_file, file, side="right")) - 1
-                written.append(self._write(rows, value, f"{file:06d}"))
+                written.append(self._write(rows, *self.named(file)))
         yield described(sketched_together(written))
 
     def write_directly(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -192,7 +158,7 @@ class WriteRowsTask:
                 for file in range(files):
                     start, stop = (first + (last - first) * at // files for at in (file, file + 1))
                     name = f"{number:05d}-{value:06d}-{file:04d}"
-                    written.append(self._write(rows.slice(start, stop - start), value, name))
+                    written.append(self._write(rows.slice(start, stop - start), self._records[value], name))
         yield described(sketched_together(written))
 
     def bytes_by_task(self, files: Sequence[NewFile]) -> tuple[int, ...]:
@@ -203,7 +169,12 @@ class WriteRowsTask:
             total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
         return tuple(total)
 
-    def _filed(self, number: int) -> Iterator[tuple[pa.RecordBatch, FileRuns]]:
+    def named(self, file: int) -> tuple[tuple[Any, ...], str]:
+        """The partition and the name of a file of a shuffle."""
+        value = int(np.searchsorted(self.plan.first_file, file, side="right")) - 1
+        return self._records[value], f"{file:06d}"
+
+    def filed(self, number: int) -> Iterator[tuple[pa.RecordBatch, FileRuns]]:
         """The rows of a source, and which go to which file."""
         ranks = self._first_ranks(number)
         first = 0
@@ -218,10 +189,10 @@ class WriteRowsTask:
                 yield batch, FileRuns.by_file(self.plan, file)
             first += batch.num_rows
 
-    def _write(self, rows: pa.Table, value: int, name: str) -> NewFile:
+    def _write(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
         if self.clustering is not None:
             rows, name = self.clustering.ordered(rows), f"{name}{self.clustering.suffix}"
-        written = self.writer.write_file(rows, self._records[value], name)
+        written = self.writer.write_file(rows, partition, name)
         self.written.add(rows.num_rows)
         return written
 

@@ -36,32 +36,53 @@ def indexed_columns(schema: pa.Schema, properties: Mapping[str, str]) -> list[st
     return schema.names if count < 0 else schema.names[:count]
 
 
-def statistics_of(rows: pa.Table, columns: Sequence[str]) -> str:
-    """The `stats` of a file.
+class FileStatistics:
+    """The `stats` of a file whose rows come in parts.
 
     Parameters
     ----------
-    rows : pyarrow.Table
-        Of the file.
     columns : sequence of str
         Those that are counted; nested ones are not.
     """
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name in columns:
-        column = rows[name]
-        if pa.types.is_nested(column.type):
-            continue
-        nulls[name] = column.null_count
-        found = _bounds(column)
-        if found is not None:
-            low[name], high[name] = found
-    told = {"numRecords": rows.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._rows = 0
+        self._nulls: dict[str, int] = {}
+        self._kinds: dict[str, pa.DataType] = {}
+        self._least_greatest: dict[str, tuple[Any, Any] | None] = {}  # None: there is no bound
+
+    def add(self, rows: pa.Table) -> None:
+        """Take up rows of the file."""
+        self._rows += rows.num_rows
+        for name in self._columns:
+            column = rows[name]
+            if pa.types.is_nested(column.type):
+                continue
+            self._kinds[name] = column.type
+            self._nulls[name] = self._nulls.get(name, 0) + column.null_count
+            if self._least_greatest.get(name, ()) is None or column.null_count == len(column):
+                continue
+            found = _least_greatest(column)
+            if found is not None and name in self._least_greatest:
+                low, high = self._least_greatest[name] or found
+                found = min(low, found[0]), max(high, found[1])
+            self._least_greatest[name] = found
+
+    def text(self) -> str:
+        """What the log has of the file."""
+        low: dict[str, Any] = {}
+        high: dict[str, Any] = {}
+        for name, found in self._least_greatest.items():
+            bounds = None if found is None else _bounds(*found, self._kinds[name])
+            if bounds is not None:
+                low[name], high[name] = bounds
+        told = {"numRecords": self._rows, "minValues": low, "maxValues": high, "nullCount": self._nulls}
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+def _least_greatest(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """The extremes of a column with some value, times as numbers; None where they are no bounds."""
     kind = column.type
     if pa.types.is_floating(kind):
         if not pc.all(pc.is_finite(column), min_count=0).as_py():  # NaN is greater than all numbers there
@@ -78,9 +99,10 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     elif pa.types.is_date32(kind):
         column = column.cast(pa.int32())
     found = pc.min_max(column).as_py()
-    low, high = found["min"], found["max"]
-    if low is None:
-        return None
+    return found["min"], found["max"]
+
+
+def _bounds(low: Any, high: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
     if pa.types.is_string(kind):
         return low[:_TEXT], _cut_upwards(high)
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):

@@ -57,7 +57,6 @@ from hipslake.tables.protocol import (
     CommittedChange,
     CommittedSink,
     Descent,
-    PositionWriter,
     ShapedTable,
     TableState,
     TableVacuumOutcome,
@@ -66,6 +65,7 @@ from hipslake.tables.protocol import (
 from hipslake.tables.reading_protocol import TableTotals, TableVersion
 from hipslake.tables.stored_files import read_data_file
 from hipslake.tables.value_sketches import SketchedVersion
+from hipslake.tables.writing_protocol import PositionWriter
 from hipslake.versions.heartbeat import Heartbeat
 
 DELTA_TABLES = "delta"

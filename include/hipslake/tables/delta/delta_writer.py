@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -16,7 +17,7 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.delta.delta_files import DATA, WrittenDeltaFile, folder_of, partition_texts
 from hipslake.tables.delta.delta_log import LogState
-from hipslake.tables.delta.delta_statistics import indexed_columns, statistics_of
+from hipslake.tables.delta.delta_statistics import FileStatistics, indexed_columns
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.row_order import in_sort_order
 
@@ -85,17 +86,35 @@ class DeltaWriter:
 
     def write_in(self, rows: pa.Table, texts: Mapping[str, str | None], name: str) -> WrittenDeltaFile:
         """Write a file of rows of a partition, whose values are as the log has them."""
-        rows = in_sort_order(rows.cast(self.schema), self.sort).drop_columns(list(self.partition_columns))
+        with self._opened(texts, name) as file:
+            file.write(in_sort_order(rows.cast(self.schema), self.sort))
+        return file.written
+
+    @property
+    def takes_rows_as_they_come(self) -> bool:
+        """Whether `opened` serves: rows of a file are not sorted."""
+        return not self.sort
+
+    def opened(self, partition: tuple[Any, ...], name: str) -> AbstractContextManager[OpenDeltaFile]:
+        """Open a file for rows of one partition that come by and by, and are written as they come.
+
+        It has its place once the block has ended, and has none if that raises.
+        """
+        return self._opened(partition_texts(self.schema, self.partition_columns, partition), name)
+
+    @contextmanager
+    def _opened(self, texts: Mapping[str, str | None], name: str) -> Iterator[OpenDeltaFile]:
         folder, _, last = name.rpartition("/")
         path = Storage.join(folder, folder_of(texts), f"{last}.parquet")
-        with self.storage.open(path, "wb") as file:
-            self._encode(rows, file)
-        return WrittenDeltaFile(
+        with self.storage.open(path, "wb") as file, closing(OpenDeltaFile(self, file)) as opened:
+            yield opened
+            opened.end()
+        opened.written = WrittenDeltaFile(
             path=quote(f"{DATA}/{self.write_id}/{path}", safe="/=:"),
             partition=dict(texts),
-            rows=rows.num_rows,
+            rows=opened.footer.num_rows,
             bytes=self.storage.entry(path).size,
-            stats=statistics_of(rows, self.indexed),
+            stats=opened.statistics.text(),
         )
 
     def unsorted(self, sort_order: int | None) -> DeltaWriter:
@@ -104,23 +123,61 @@ class DeltaWriter:
 
     def row_bytes(self, rows: pa.Table) -> float:
         """The size of a row as it will be written, in bytes, found by encoding some."""
-        some = in_sort_order(rows.cast(self.schema), self.sort).drop_columns(list(self.partition_columns))
-        footer = self._encode(some, pa.BufferOutputStream())
-        groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+        file = OpenDeltaFile(self, pa.BufferOutputStream())
+        file.write(in_sort_order(rows.cast(self.schema), self.sort))
+        file.end()
+        groups = [file.footer.row_group(at) for at in range(file.footer.num_row_groups)]
         size = sum(
             group.column(at).total_compressed_size for group in groups for at in range(group.num_columns)
         )
         return size / max(rows.num_rows, 1)
 
-    def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
-        with pq.ParquetWriter(
-            file,
-            rows.schema,
-            compression="zstd",
-            store_decimal_as_integer=True,
-            write_page_index=True,
-            use_dictionary=repeating_columns(rows),
-        ) as writer:
-            writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
-            writer.close()
-            return writer.writer.metadata
+
+class OpenDeltaFile:
+    """A data file that rows are written to, each time as row groups of their own.
+
+    Attributes
+    ----------
+    statistics : FileStatistics
+    written : WrittenDeltaFile
+        What it has become, once `DeltaWriter.opened` has ended.
+    """
+
+    written: WrittenDeltaFile
+    footer: pq.FileMetaData
+
+    def __init__(self, writer: DeltaWriter, file: BinaryIO | pa.NativeFile) -> None:
+        self.statistics = FileStatistics(writer.indexed)
+        self._writer = writer
+        self._file = file
+        self._parquet: pq.ParquetWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows with all columns of the table, in their order."""
+        rows = rows.cast(self._writer.schema).drop_columns(list(self._writer.partition_columns))
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(
+                self._file,
+                rows.schema,
+                compression="zstd",
+                store_decimal_as_integer=True,
+                write_page_index=True,
+                use_dictionary=repeating_columns(rows),
+            )
+        self._parquet.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        self.statistics.add(rows)
+
+    def end(self) -> None:
+        """Write the footer; there must be rows."""
+        assert self._parquet is not None, "a file without rows"
+        self._parquet.close()
+        self.footer = self._parquet.writer.metadata
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._parquet is not None:
+            self._parquet.close()
+
+    def new_file(self) -> NewFile:
+        """What it has become, for the commit."""
+        return self.written.described(self._writer.location)

@@ -8,11 +8,14 @@ readers may else skip files that hold some.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -143,11 +146,24 @@ class FileWriter:
         name : str
             Of the file, in the folder of the write. Written again, it is replaced.
         """
-        rows = self.sorted(rows.cast(self.arrow_schema.remove_metadata()))
+        with self.opened(partition, name) as file:
+            file.write(self.sorted(rows.cast(self.arrow_schema.remove_metadata())))
+        return file.written
+
+    @contextmanager
+    def opened(self, partition: tuple[Any, ...], name: str) -> Iterator[OpenFile]:
+        """Open a file for rows that come by and by, and are written as they come; parameters as of `write`.
+
+        It has its place once the block has ended, and has none if that raises.
+        """
         path = f"{name}.parquet"
-        with self.storage.open(path, "wb") as file:
-            footer = self._encode(rows, file)
-        plan = self._statistics
+        with self.storage.open(path, "wb") as file, closing(OpenFile(self, file)) as opened:
+            yield opened
+            opened.end()
+        opened.written = self._told(opened, path, partition)
+
+    def _told(self, file: OpenFile, path: str, partition: tuple[Any, ...]) -> WrittenFile:
+        plan, footer = self._statistics, file.footer
         timed = {number: each for number, each in plan.items() if _is_bounded_time(each)}
         counted = {number: replace(each, mode=_COUNTS) for number, each in timed.items()}
         told = data_file_statistics_from_parquet_metadata(
@@ -159,16 +175,21 @@ class FileWriter:
             partition=encoded_partition(self._all(partition), self._partition_types),
             spec_id=self.spec.spec_id,
             sort_order_id=self.sort_order_id,
-            rows=rows.num_rows,
+            rows=footer.num_rows,
             bytes=self.storage.entry(path).size,
             column_sizes=told["column_sizes"],
             value_counts=told["value_counts"],
             null_value_counts=told["null_value_counts"],
-            nan_value_counts=self._nan_counts(rows, plan),
+            nan_value_counts=dict(file.nans),
             lower_bounds=_hex({**(told["lower_bounds"] or {}), **low}),
             upper_bounds=_hex({**(told["upper_bounds"] or {}), **high}),
             split_offsets=tuple(told["split_offsets"]),
         )
+
+    @property
+    def takes_rows_as_they_come(self) -> bool:
+        """Whether `opened` serves: rows of a file are not sorted, and nothing is sized by all of them."""
+        return not (self.sort or self.ndv or self.settings.bloom_filters)
 
     def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
         """As `write`; with the sketches of the columns that are counted."""
@@ -201,7 +222,10 @@ class FileWriter:
 
     def row_bytes(self, rows: pa.Table) -> float:
         """The size of a row as it will be written, in bytes, found by encoding some."""
-        footer = self._encode(self.sorted(rows.cast(self.arrow_schema)), pa.BufferOutputStream())
+        file = OpenFile(self, pa.BufferOutputStream())
+        file.write(self.sorted(rows.cast(self.arrow_schema)))
+        file.end()
+        footer = file.footer
         groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
         chunks = sum(
             group.column(c).total_compressed_size for group in groups for c in range(group.num_columns)
@@ -217,7 +241,8 @@ class FileWriter:
         return partition_types(self.spec, self.schema)
 
     @cached_property
-    def _settings(self) -> ParquetSettings:
+    def settings(self) -> ParquetSettings:
+        """How the table wants its files to be written."""
         return ParquetSettings.of(dict(self.properties))
 
     @cached_property
@@ -229,21 +254,20 @@ class FileWriter:
     def _ids(self) -> dict[str, int]:
         return parquet_path_to_id_mapping(self.schema)
 
-    def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
-        """Write rows as Parquet; columns whose values hardly repeat get no dictionary."""
-        options = self._settings
-        with pq.ParquetWriter(
+    def parquet_writer(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.ParquetWriter:
+        """What writes a file that begins with some rows.
+
+        Columns whose values hardly repeat get no dictionary.
+        """
+        return pq.ParquetWriter(
             file,
             rows.schema,
             store_decimal_as_integer=True,
             write_page_index=True,
             sorting_columns=self._sorting_columns() or None,
             use_dictionary=repeating_columns(rows),
-            **options.told(rows, self.schema),
-        ) as writer:
-            writer.write_table(rows, row_group_size=options.rows_per_group(rows))
-            writer.close()
-            return writer.writer.metadata
+            **self.settings.told(rows, self.schema),
+        )
 
     def _sorting_columns(self) -> list[pq.SortingColumn]:
         """The leading fields of the sort order that are plain columns, for the footer."""
@@ -257,8 +281,9 @@ class FileWriter:
             found.append(pq.SortingColumn(at, descending=field.descending, nulls_first=field.nulls_first))
         return found
 
-    def _nan_counts(self, rows: pa.Table, plan: Mapping[int, StatisticsCollector]) -> dict[int, int]:
-        counts = {}
+    def nan_counts(self, rows: pa.Table) -> dict[int, int]:
+        """How many NaN each column of some rows has, by field id, where the table wants to know."""
+        counts, plan = {}, self._statistics
         for field in self.schema.fields:
             column = rows[field.name]
             if field.field_id in plan and plan[field.field_id].mode.type == MetricModeTypes.NONE:
@@ -268,10 +293,56 @@ class FileWriter:
         return counts
 
 
+class OpenFile:
+    """A data file that rows are written to, each time as row groups of their own.
+
+    Attributes
+    ----------
+    nans : Counter of int
+        NaN by field id.
+    written : WrittenFile
+        What it has become, once `FileWriter.opened` has ended.
+    """
+
+    written: WrittenFile
+    footer: pq.FileMetaData
+
+    def __init__(self, writer: FileWriter, file: BinaryIO | pa.NativeFile) -> None:
+        self.nans: Counter[int] = Counter()
+        self._writer = writer
+        self._file = file
+        self._parquet: pq.ParquetWriter | None = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows with the columns of `FileWriter.arrow_schema`, in their order."""
+        rows = rows.cast(self._writer.arrow_schema.remove_metadata())
+        if self._parquet is None:
+            self._parquet = self._writer.parquet_writer(rows, self._file)
+        self._parquet.write_table(rows, row_group_size=self._writer.settings.rows_per_group(rows))
+        self.nans.update(self._writer.nan_counts(rows))
+
+    def end(self) -> None:
+        """Write the footer; there must be rows."""
+        assert self._parquet is not None, "a file without rows"
+        self._parquet.close()
+        self.footer = self._parquet.writer.metadata
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._parquet is not None:
+            self._parquet.close()
+
+    def new_file(self) -> NewFile:
+        """What it has become, for the commit."""
+        return self.written.described()
+
+
 def _nan_count(column: pa.ChunkedArray) -> int:
-    total = pc.sum(column).as_py()
-    if total is None or math.isfinite(total):
-        return 0  # a sum with a NaN is NaN
+    if column.null_count == 0:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = sum(float(np.sum(chunk.to_numpy())) for chunk in column.chunks)
+        if math.isfinite(total):
+            return 0  # a sum with a NaN is NaN
     return int(pc.sum(pc.is_nan(column)).as_py() or 0)
 
 

@@ -28,12 +28,7 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
 )
 from hipslake.tables.marks import SinkMark
-from hipslake.tables.protocol import (
-    ShapedTable,
-    TableState,
-    TableVacuumOutcome,
-    WriteChange,
-)
+from hipslake.tables.protocol import ShapedTable, TableState, TableVacuumOutcome, WriteChange
 
 
 class IcebergTable:

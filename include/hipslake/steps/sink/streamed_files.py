@@ -1,0 +1,256 @@
+"""Data files that the threads of one process write as their rows come, without an exchange.
+
+Rows of a source are put to those that wait for their file, source after source, so that files have the rows
+that an exchange would give them, in the same order. Once all rows of a file are there, or too many wait in
+memory, they are written, as row groups. Threads read, route and write, each as it comes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing, suppress
+from contextvars import copy_context
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.engine.model import Engine
+from hipslake.steps.sink.tasks import WriteRowsTask
+from hipslake.storage.atomic import synced_behind
+from hipslake.tables.new_files import NewFile
+from hipslake.tables.writing_protocol import OpenDataFile
+
+HELD_BYTES = 1 << 30
+"""Bytes of rows that wait in memory, about."""
+
+_LEAST_GROUP = 4 << 20  # bytes of row groups, on average, that are worth it
+_AHEAD_BYTES = 128 << 20  # that a thread reads before it is the turn of its source
+_SPARED = 4  # rows stay in memory that take so much less than an equal share of it
+_MOST_THREADS = 8  # of one process: more would wait for each other
+
+Part = tuple[int, pa.RecordBatch]
+
+
+def may_stream(task: WriteRowsTask, engine: Engine) -> bool:
+    """Whether the files of a task may be written as their rows come."""
+    plan = task.plan
+    if not (plan.shuffled and task.clustering is None and task.writer.takes_rows_as_they_come):
+        return False
+    if not (engine.on_this_machine and engine.cores <= _MOST_THREADS):
+        return False
+    values = int((plan.counts.totals > 0).sum())  # as many files are open at once
+    return max(values, 1) * _LEAST_GROUP <= HELD_BYTES or plan.bytes <= HELD_BYTES
+
+
+class _File:
+    """A file, and rows that wait for it."""
+
+    def __init__(self, number: int, planned: int) -> None:
+        self.number = number
+        self.missing = planned  # rows that have not come yet
+        self.parts: list[pa.RecordBatch] = []
+        self.groups: deque[tuple[pa.Table, bool]] = deque()  # to be written; whether it is the last one
+        self.is_taken = False  # by a thread, or waits for one
+        self.closing = ExitStack()
+        self.opened: OpenDataFile | None = None
+
+
+class _StoppedError(Exception):
+    """Another thread has failed."""
+
+
+class StreamedFiles:
+    """The files of a task, and which source is filed.
+
+    Parameters
+    ----------
+    task : WriteRowsTask
+        That is shuffled.
+    sources : int
+    check_running : callable
+        Raises if the work is not wanted any more; asked for each batch.
+    held_bytes : int, optional
+        Bytes of rows that may wait.
+    """
+
+    def __init__(
+        self,
+        task: WriteRowsTask,
+        sources: int,
+        check_running: Callable[[], None],
+        held_bytes: int = HELD_BYTES,
+    ) -> None:
+        self._task = task
+        self._check_running = check_running
+        self._sources = sources
+        self._held_bytes = held_bytes
+        self._planned = task.plan.file_rows
+        self._files: dict[int, _File] = {}
+        self._numbers = iter(range(sources))
+        self._turn = 0  # the source whose rows are filed now
+        self._held = 0
+        self._written: list[NewFile] = []
+        self._waiting: deque[_File] = deque()  # files with groups that no thread writes
+        self._failed = False
+        self._changed = threading.Condition()
+
+    def write(self, threads: int) -> list[NewFile]:
+        """Write all files, sorted by path.
+
+        Raises
+        ------
+        VerificationError
+            There are more rows than were counted.
+        HipslakeError
+            What reading a source or writing a file raised; none of the files that were open then is there.
+        """
+        with synced_behind(), closing(self):
+            with ThreadPoolExecutor(threads, thread_name_prefix="sink") as pool:
+                running = [pool.submit(copy_context().run, self._work) for _ in range(threads)]
+                try:
+                    wait(running, return_when=FIRST_EXCEPTION)
+                except BaseException:  # a signal
+                    self._stop()
+                    raise
+            errors = [error for each in running if (error := each.exception()) is not None]
+            for error in errors:
+                if not isinstance(error, _StoppedError):
+                    raise error
+        return sorted(self._written, key=lambda file: file.path)
+
+    def _work(self) -> None:
+        try:
+            while (number := self._next_source()) is not None:
+                self._stream(number)
+            self._await_turn(self._sources)
+            self._write_waiting()
+        except BaseException:
+            self._stop()
+            raise
+
+    def _stop(self) -> None:
+        with self._changed:
+            self._failed = True
+            self._changed.notify_all()
+
+    def _next_source(self) -> int | None:
+        with self._changed:
+            return next(self._numbers, None)
+
+    def _stream(self, number: int) -> None:
+        ahead: list[Part] = []
+        size = 0
+        for batch, runs in self._task.filed(number):
+            self._check_running()
+            ahead += runs.parts(batch)
+            size += batch.nbytes
+            if size > _AHEAD_BYTES:
+                self._await_turn(number)
+            if self._turn == number:
+                self._file(ahead, size)
+                ahead, size = [], 0
+            self._write_waiting()
+        self._await_turn(number)
+        self._file(ahead, size)
+        with self._changed:
+            self._turn += 1
+            if self._turn == self._sources:
+                self._end_files(self._files.values())
+            self._changed.notify_all()
+        self._write_waiting()
+
+    def _await_turn(self, number: int) -> None:
+        """Wait until the rows of a source may be filed; write what waits for that meanwhile."""
+        while True:
+            with self._changed:
+                while not (self._failed or self._turn == number or self._waiting):
+                    self._changed.wait()
+                if self._failed:
+                    raise _StoppedError
+                if self._turn == number:
+                    return
+                file = self._waiting.popleft()
+            self._write_groups(file)
+
+    def _file(self, parts: Iterable[Part], size: int) -> None:
+        """Put rows of the source whose turn it is to those that wait for their files."""
+        with self._changed:
+            for number, rows in parts:
+                file = self._files.get(number)
+                if file is None:
+                    file = self._files[number] = _File(number, int(self._planned[number]))
+                file.parts.append(rows)
+                file.missing -= rows.num_rows
+                if not file.missing:
+                    self._queue(file)
+            self._held += size
+            if self._held > self._held_bytes:
+                self._free()
+            self._changed.notify_all()
+
+    def _free(self) -> None:
+        """Have all rows written that wait, but for the few of small files, which are copied.
+
+        All, since rows of one batch share its memory.
+        """
+        files = [file for file in self._files.values() if file.parts]
+        least = self._held_bytes // (_SPARED * max(len(files), 1))
+        self._held = 0
+        for file in files:
+            size = sum(part.nbytes for part in file.parts)
+            if size < least:
+                rows = pa.Table.from_batches(file.parts)
+                file.parts = rows.take(pa.array(np.arange(rows.num_rows))).combine_chunks().to_batches()
+                self._held += size
+            else:
+                self._queue(file)
+
+    def _end_files(self, files: Iterable[_File]) -> None:
+        """Have files written to their ends that have fewer rows than were counted; that is told later."""
+        for file in files:
+            if file.missing:
+                file.missing = 0
+                self._queue(file)
+
+    def _queue(self, file: _File) -> None:
+        file.groups.append((pa.Table.from_batches(file.parts), not file.missing))
+        file.parts = []
+        if not file.is_taken:
+            file.is_taken = True
+            self._waiting.append(file)
+
+    def _write_waiting(self) -> None:
+        while True:
+            with self._changed:
+                if self._failed:
+                    raise _StoppedError
+                if not self._waiting:
+                    return
+                file = self._waiting.popleft()
+            self._write_groups(file)
+
+    def _write_groups(self, file: _File) -> None:
+        while True:
+            with self._changed:
+                if not file.groups:
+                    file.is_taken = False
+                    return
+                rows, is_last = file.groups.popleft()
+            if file.opened is None:
+                partition, name = self._task.named(file.number)
+                file.opened = file.closing.enter_context(self._task.writer.opened(partition, name))
+            file.opened.write(rows)
+            self._task.written.add(rows.num_rows)
+            if is_last:
+                file.closing.close()
+                with self._changed:
+                    self._written.append(file.opened.new_file())
+
+    def close(self) -> None:
+        """Give up the files that are open."""
+        for file in self._files.values():
+            with suppress(_StoppedError):
+                file.closing.__exit__(_StoppedError, _StoppedError(), None)

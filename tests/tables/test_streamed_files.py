@@ -1,0 +1,255 @@
+"""Files that are written as their rows come are those of an exchange, row by row."""
+
+from __future__ import annotations
+
+import json
+import threading
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.engine.this_process import ThisProcess
+from hipslake.errors import InputError, NoSpaceError, VerificationError
+from hipslake.steps.sink import source_rows, streamed_files
+from hipslake.steps.sink.streamed_files import StreamedFiles
+from hipslake.steps.sink.tasks import WriteRowsTask
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tables.delta.delta_lake import DeltaLake, plain_log
+from tests.tables.sinking import Lake
+
+MORE: dict[str, Any] = {"partition": ["value"], "target_file_size": "4 KiB"}
+
+
+class Exchanging(ThisProcess):
+    """Does not let threads of this process do the work of tasks."""
+
+    @property
+    def on_this_machine(self) -> bool:
+        return False
+
+
+def rows_of(count: int, values: int, seed: int) -> pa.Table:
+    """Rows with nulls, NaN, infinite numbers, texts and lists, of which `value` says the partition."""
+    random = np.random.default_rng(seed)
+    flux = random.choice([0.0, 1.5, np.nan, np.inf, -np.inf], count, p=[0.4, 0.4, 0.1, 0.05, 0.05])
+    texts = [None if at % 7 == 3 else f"{at:0{random.integers(1, 45)}d}" for at in range(count)]
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "value": random.integers(0, values, count) ** 2 // max(values, 1),
+            "flux": pa.array(flux, pa.float32(), mask=random.random(count) < 0.1),
+            "text": pa.array(texts, pa.string()),
+            "day": pa.array(random.integers(-9000, 9000, count).astype("M8[D]")),
+            "bands": pa.array([list(range(at % 3)) for at in range(count)], pa.list_(pa.int64())),
+        }
+    )
+
+
+def parts_of(rows: pa.Table, parts: int) -> list[pa.Table]:
+    """The rows in parts, of which some are empty."""
+    cuts = np.linspace(0, rows.num_rows, parts + 1).astype(int).tolist()
+    return [rows.slice(first, last - first) for first, last in pairwise(cuts)]
+
+
+@pytest.fixture(autouse=True)
+def many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each small file is read by a task of its own."""
+    monkeypatch.setattr(source_rows, "TASK_BYTES", 1)
+    monkeypatch.setattr(source_rows, "_TASKS_PER_CORE", 100)
+
+
+def content(lake: Lake, spec: Any) -> dict[str, tuple[pa.Table, Any]]:
+    """By the name of each live file: its rows as they lie, and what table says of it but for sizes."""
+    if isinstance(lake, DeltaLake):
+        location = lake.location(spec)
+        told = {
+            str(location / path): (json.loads(add["stats"]), add["partitionValues"])
+            for path, add in plain_log(location).items()
+        }
+    else:
+        passed_over = {"file_path", "file_size_in_bytes", "column_sizes", "split_offsets", "readable_metrics"}
+        told = {
+            entry["file_path"].removeprefix("file://"): {
+                key: value for key, value in entry.items() if key not in passed_over
+            }
+            for entry in lake.table(spec).inspect.files().to_pylist()
+        }
+    return {
+        path.rpartition("/")[2]: (pq.ParquetFile(path).read(), repr(about)) for path, about in told.items()
+    }
+
+
+def sunk(root: Path, kind: type[Lake], engine: ThisProcess, more: dict[str, Any], *parts: pa.Table) -> Any:
+    lake = kind(root, engine)
+    spec = lake.spec(**more)
+    lake.sink(spec, *parts)
+    return content(lake, spec)
+
+
+@pytest.mark.parametrize("kind", [Lake, DeltaLake])
+@given(
+    count=st.integers(1, 4000),
+    values=st.integers(1, 12),
+    parts=st.integers(1, 7),
+    held=st.sampled_from([1 << 10, 1 << 15, 1 << 18, 1 << 30]),
+    ahead=st.sampled_from([1, 1 << 16, 1 << 30]),
+    threads=st.integers(1, 4),
+    size=st.sampled_from(["2 KiB", "16 KiB", "1 MiB"]),
+    seed=st.integers(0, 1000),
+)
+def test_files_are_those_of_an_exchange(
+    kind: type[Lake],
+    count: int,
+    values: int,
+    parts: int,
+    held: int,
+    ahead: int,
+    threads: int,
+    size: str,
+    seed: int,
+) -> None:
+    given_parts = parts_of(rows_of(count, values, seed), parts)
+    more = {"partition": ["value"], "target_file_size": size}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(streamed_files, "HELD_BYTES", held)
+        patched.setattr(StreamedFiles.__init__, "__defaults__", (held,))
+        patched.setattr(streamed_files, "_LEAST_GROUP", 0)
+        patched.setattr(streamed_files, "_AHEAD_BYTES", ahead)
+        streamed = sunk(Path(folder, "streamed"), kind, ThisProcess(threads), more, *given_parts)
+        exchanged = sunk(Path(folder, "exchanged"), kind, Exchanging(2), more, *given_parts)
+    assert streamed.keys() == exchanged.keys()
+    for name, (rows, told) in exchanged.items():
+        assert streamed[name][1] == told
+        assert streamed[name][0].equals(rows.cast(streamed[name][0].schema)) or same(streamed[name][0], rows)
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two tables are equal where NaN is equal to itself."""
+    return repr(one.to_pylist()) == repr(other.to_pylist())
+
+
+def test_rows_are_written_before_all_have_come(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (1 << 16,))
+    monkeypatch.setattr(streamed_files, "_AHEAD_BYTES", 1 << 12)
+    spec = lake.spec(partition=["value"])
+    lake.sink(spec, *parts_of(rows_of(60_000, 3, 1), 12))
+    groups = [pq.read_metadata(path).num_row_groups for path in lake.live(spec)]
+    assert max(groups) > 3
+    assert lake.rows(spec)["id"].to_pylist() == list(range(60_000))
+
+
+def test_a_few_rows_of_a_value_wait_for_others(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a small partition, rows are not written a few at a time."""
+    monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (1 << 17,))
+    spec = lake.spec(partition=["value"])
+    value = np.where(np.arange(100_000) % 1000 == 0, 1, 0)
+    rows = pa.table({"id": np.arange(100_000), "value": value})
+    lake.sink(spec, *parts_of(rows, 20))
+    groups = {
+        pq.read_metadata(path).num_rows: pq.read_metadata(path).num_row_groups for path in lake.live(spec)
+    }
+    assert groups[100] == 1
+    assert groups[99_900] > 3
+
+
+def test_a_source_that_grows_in_mid_run_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_source(lake, monkeypatch, rows_of(3000, 3, 2))
+
+
+def test_a_source_that_shrinks_in_mid_run_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_source(lake, monkeypatch, rows_of(1000, 3, 2))
+
+
+def changed_source(lake: Lake, monkeypatch: pytest.MonkeyPatch, other: pa.Table) -> None:
+    spec = lake.spec(**MORE)
+    uri = lake.land(rows_of(2000, 3, 1))
+    order = lake.order(spec, uri=uri)
+    real = WriteRowsTask.filed
+
+    def filed(task: WriteRowsTask, number: int) -> Any:
+        monkeypatch.setattr(WriteRowsTask, "filed", real)
+        plain = WriteRowsTask.valued
+
+        def valued(task: WriteRowsTask, number: int, names: Any) -> Any:
+            batches = list(plain(task, number, names))
+            if other.num_rows > 2000:
+                batches += batches[:1]
+            return iter(
+                [(batch.slice(0, other.num_rows), value[: other.num_rows]) for batch, value in batches]
+            )
+
+        monkeypatch.setattr(WriteRowsTask, "valued", valued)
+        return real(task, number)
+
+    monkeypatch.setattr(WriteRowsTask, "filed", filed)
+    with pytest.raises(VerificationError, match="change in mid-run"):
+        streamed_files_of(lake, order)
+    monkeypatch.undo()
+    assert lake.files(spec) == [] or lake.live(spec) == []
+    lake.sink(spec, uri=uri)
+    assert lake.rows(spec).num_rows == 2000
+
+
+def streamed_files_of(lake: Lake, order: Any) -> None:
+    from hipslake.steps.sink.sink_table import sink
+
+    sink(order, lake.engine, stale_after=3600)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_failing_source_ends_all_threads_and_leaves_no_file_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    lake = Lake(tmp_path, ThisProcess(threads))
+    spec = lake.spec(**MORE)
+    real = WriteRowsTask.filed
+
+    def filed(task: WriteRowsTask, number: int) -> Any:
+        yield from real(task, number)
+        if number == 3:
+            raise InputError("this source cannot be read")
+
+    monkeypatch.setattr(WriteRowsTask, "filed", filed)
+    monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (1 << 10,))
+    before = threading.active_count()
+    with pytest.raises(InputError, match="cannot be read"):
+        lake.sink(spec, *parts_of(rows_of(9000, 4, 1), 9))
+    assert threading.active_count() == before
+    folder = Path(lake.warehouse, "tables")
+    assert [path for path in folder.rglob("*") if path.is_file() and path.name.endswith(".tmp")] == []
+    assert lake.table(spec).current_snapshot() is None
+
+
+def test_a_full_disk_ends_all_threads(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hipslake.tables.iceberg.file_writer import OpenFile
+
+    def write(file: OpenFile, rows: pa.Table) -> None:
+        raise NoSpaceError("no space is left")
+
+    spec = lake.spec(**MORE)
+    lake.sink(spec, rows_of(100, 2, 1))
+    before = lake.rows(spec)
+    monkeypatch.setattr(OpenFile, "write", write)
+    with pytest.raises(NoSpaceError):
+        lake.sink(lake.spec(**MORE, name="other"), *parts_of(rows_of(9000, 4, 1), 9))
+    monkeypatch.undo()
+    assert same(lake.rows(spec), before)
+
+
+def test_work_that_is_not_wanted_any_more_ends(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(ThisProcess):
+        def check_running(self) -> None:
+            raise ConnectionRefusedError("the session is gone")
+
+    lake.engine = Gone(2)
+    spec = lake.spec(**MORE)
+    with pytest.raises(ConnectionRefusedError):
+        lake.sink(spec, *parts_of(rows_of(9000, 4, 1), 9))
+    assert lake.table(spec).current_snapshot() is None
