@@ -12,6 +12,7 @@ import pytest
 from tests import airflow_home
 from tests.docs.blocks import PAGES, ROOT, blocks_of
 from tests.docs.checkout import Checkout
+from tests.docs.forked_commands import running_forks
 from tests.docs.python_blocks import Peers, running_peers
 from tests.docs.sample import make_sample
 from tests.docs.shell import make_stand_ins
@@ -26,9 +27,11 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The programs that shell blocks may start."""
-    return make_stand_ins(tmp_path_factory.mktemp("programs") / "bin")
+    place = tmp_path_factory.mktemp("programs")
+    with running_forks(place) as forks:
+        yield make_stand_ins(place / "bin", forks)
 
 
 @pytest.fixture(scope="session")

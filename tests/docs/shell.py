@@ -27,8 +27,10 @@ from packaging.requirements import Requirement
 
 from tests.docs.blocks import ROOT, Block
 from tests.docs.checkout import Checkout
+from tests.docs.forked_commands import ASK
 from tests.docs.variables import assigned, check_variable
 
+_ASK = "ask.py"
 REALLY_RUN = ("cat", "cp", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "sha256sum", "sort")
 COMPOSE_OPTIONS = {"up": {"--build", "--detach", "--wait"}, "exec": set(), "down": {"--volumes"}, "ps": set()}
 
@@ -36,8 +38,8 @@ Dags = Mapping[str, Any]
 Check = Callable[[list[str], Dags], None]
 
 
-def make_stand_ins(folder: Path) -> Path:
-    """Fill a folder with the only programs that blocks may start."""
+def make_stand_ins(folder: Path, forks: Path) -> Path:
+    """Fill a folder with the only programs that blocks may start; `hipslake` starts as a fork."""
     folder.mkdir()
     note = (
         f'#!{shutil.which("bash")}\nprintf "%s\\0" "${{0##*/}}" "$@" >>"$CALLS"; printf "\\n\\0" >>"$CALLS"\n'
@@ -47,9 +49,11 @@ def make_stand_ins(folder: Path) -> Path:
         (folder / name).chmod(0o755)
     for name in REALLY_RUN:
         (folder / name).symlink_to(str(shutil.which(name)))
-    for name, called in (("python", ""), ("python3", ""), ("hipslake", "-m hipslake")):
+    python = {"python": "", "python3": "", "hipslake": f"-I -S {folder / _ASK} {forks} hipslake"}
+    for name, called in python.items():
         (folder / name).write_text(f'#!{shutil.which("bash")}\nexec {sys.executable} {called} "$@"\n')
         (folder / name).chmod(0o755)
+    (folder / _ASK).write_text(ASK)
     return folder
 
 
