@@ -14,8 +14,6 @@ from zlib import crc32
 
 import fsspec
 import pytest
-from hipslake.catalog.hats.skymap import draw_skymap
-from hipslake.clustering.picture import draw_boxes
 from hipslake.storage.folder import Storage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
@@ -23,7 +21,7 @@ from xdist.scheduler import LoadFileScheduling
 from tests import airflow_home
 from tests.examples import ALL, examples
 from tests.once import made_once
-from tests.pictures import BLANK_PNG
+from tests.pictures import draw_blank, draw_truly
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -55,11 +53,14 @@ for _key in (
     os.environ.pop(_key, None)
 
 
-DRAWS = {
-    "hipslake.catalog.hats.skymap.draw_skymap": draw_skymap,
-    "hipslake.steps.compact_table.run.draw_boxes": draw_boxes,
-}
-DRAWING = ("demo", "system", "spark", "test_folders.py", "test_skymap.py")  # packages and modules
+DRAWING = (  # packages and modules
+    "demo",
+    "test_folders.py",
+    "test_real_data.py",
+    "test_skymap.py",
+    "test_survey.py",
+    "test_verify_job.py",
+)
 LONG_FIRST = ("spark", "system", "dags", "steps", "catalog")
 
 
@@ -158,18 +159,16 @@ def blank_pictures() -> Iterator[None]:
     and `test_picture.py`.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in DRAWS:
-            patch.setattr(name, lambda *drawn: BLANK_PNG)
+        draw_blank(patch)
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def true_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Draw them in packages of whole runs, and where a test looks at them."""
+    """Draw them in whole runs of each kind, and where a test looks at them."""
     with pytest.MonkeyPatch.context() as patch:
         if _package(request.path) in DRAWING or request.path.name in DRAWING:
-            for name, draw in DRAWS.items():
-                patch.setattr(name, draw)
+            draw_truly(patch)
         yield
 
 

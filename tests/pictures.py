@@ -4,7 +4,37 @@ from __future__ import annotations
 
 import base64
 
+import pytest
+from hipslake.catalog.hats import skymap
+from hipslake.catalog.hats.skymap import draw_skymap
+from hipslake.clustering.picture import draw_boxes
+
 BLANK_PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
 """Of one pixel."""
+_DRAWN = {
+    "hipslake.catalog.hats.skymap.draw_skymap": draw_skymap,
+    "hipslake.steps.compact_table.run.draw_boxes": draw_boxes,
+}
+
+
+def draw_blank(patch: pytest.MonkeyPatch) -> None:
+    """Leave a picture of one pixel in place of each sky map and each picture of a compaction's boxes."""
+    for name in _DRAWN:
+        patch.setattr(name, _blank)
+
+
+def draw_truly(patch: pytest.MonkeyPatch) -> None:
+    """Draw them, also where they are left blank."""
+    for name, draw in _DRAWN.items():
+        patch.setattr(name, draw)
+
+
+def are_blank() -> bool:
+    """Whether this process leaves them blank."""
+    return skymap.draw_skymap is _blank
+
+
+def _blank(*drawn: object) -> bytes:
+    return BLANK_PNG

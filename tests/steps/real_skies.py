@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hipslake.catalog.hats.skymap import draw_skymap
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.ingest import histogram, write
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
@@ -16,6 +15,7 @@ from hipslake_demo.landing import write_landing
 
 from tests.airflow_home import PROJECT
 from tests.once import made_once
+from tests.pictures import draw_truly
 from tests.steps import in_process
 
 SPECS = PROJECT / "include" / "specs"
@@ -35,7 +35,7 @@ def real_catalogs(factory: pytest.TempPathFactory) -> Path:
         with (
             pytest.MonkeyPatch.context() as patch
         ):  # whoever asks first: with sky maps, as whole runs have them
-            patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", draw_skymap)
+            draw_truly(patch)
             for name in CATALOGS:
                 publish_real_catalog(name, landing, warehouse)
 
