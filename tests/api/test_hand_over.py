@@ -24,16 +24,6 @@ from tests.catalog.publishing import Published
 from tests.peers.running import run_peer
 
 SCRIPT = Path(__file__).with_name("peers_scan.py")
-MODULES = (
-    "pandas",
-    "pyarrow.dataset",
-    "astropy.coordinates",
-    "duckdb",
-    "polars",
-    "dask.dataframe",
-    "hats",
-    "lsdb",
-)
 REGIONS = [
     None,
     "cone 56.75 10 25deg",
@@ -62,7 +52,7 @@ def answers(
     python: str, library: Path, published: Published, out: Path, questions: list[dict[str, Any]]
 ) -> list[pa.Table]:
     asked = json.dumps({"uri": published.storage.uri(), "questions": questions})
-    run_peer(python, SCRIPT, library, out, stdin=asked, imported=MODULES)
+    run_peer(python, SCRIPT, library, out, stdin=asked)
     found = []
     for number in range(len(questions)):
         with pa.OSFile(str(out / f"{number}.arrow")) as file:

@@ -81,6 +81,7 @@ class Proxy:
     watch: Callable[[str, str], None] | None = None  # told of each request before the server is
     kept: list[Exchange] | None = None  # what was said, where it is kept: set it to an empty list
     held: list[tuple[str, str, bytes, dict[str, str]]] = field(default_factory=list)
+    page: int | None = None  # how many objects S3 lists at once; None: as the server does, a thousand
 
     def drop_answers(self, method: str, path: str, *, times: float = 1, every: int = 1) -> Fault:
         """Let requests through, and close the connection in place of an answer.
@@ -148,6 +149,8 @@ class Proxy:
         self, method: str, path: str, body: bytes, headers: dict[str, str]
     ) -> tuple[http.client.HTTPResponse, bytes]:
         """Ask the server."""
+        if self.page is not None and "list-type=2" in path:
+            path = f"{path}&max-keys={self.page}"
         upstream = http.client.HTTPConnection(self.upstream.partition("://")[2], timeout=60)
         try:
             upstream.request(method, path, body=body, headers=headers)
