@@ -144,7 +144,7 @@ def test_a_branch_of_a_tags_name_is_refused(lake: Lake, survey: Survey) -> None:
         lake.resolve()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("seed", range(9))
 def test_main_has_what_a_dict_has_whatever_happens(lake: Lake, survey: Survey, seed: int) -> None:
     """Random nights, failures, commits of others, vacuums and discards; main is the nights that passed."""

@@ -75,7 +75,7 @@ def change(side: LivingSide, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("HIPSLAKE_SEQUENCES", "12"))))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 def test_whatever_happens_to_the_sides(two_sides: MakeSides, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     spec = MATCH | KINDS[seed % len(KINDS)]
