@@ -26,6 +26,7 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.tables.fitting import in_table
 from hipslake.tables.parquet_folder.folder_access import FolderAccess
 from hipslake.tables.partition_values import PartitionValues, counted, value_columns
+from hipslake.tables.row_keys import KeyFilter, key_hashes
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
 
 from benchmarks import table_task as task
@@ -62,6 +63,9 @@ def costs(file: Path, repeats: int) -> dict[str, float]:
     bounds = RangeBounds.of_sample(whole.select(_COLUMNS).slice(0, 40_000), _COLUMNS)
     placement = Placement.plan(bounds, Curve.HILBERT, _FILES)
     rows = np.arange(batch.num_rows)
+    hashes = key_hashes(batch, [task.KEY])
+    filled = KeyFilter()
+    filled.add(hashes)
     phases: dict[str, Callable[[], Any]] = {
         "decode the columns of partitions": lambda: pq.read_table(
             file, columns=_COLUMNS[:2], use_threads=False
@@ -74,7 +78,13 @@ def costs(file: Path, repeats: int) -> dict[str, float]:
             plan, number, np.zeros(known.count, np.int64), counts.totals
         ),
         "Hilbert keys and files": lambda: placement.place(batch, rows),
+        "hashes of keys": lambda: key_hashes(batch, [task.KEY]),
+        "take keys up in a filter": lambda: KeyFilter().add(hashes),
+        "ask a filter for keys": lambda: filled.may_hold(hashes),
         "gather": lambda: batch.take(order),
+        "which columns repeat, of 14,000 rows": lambda: [
+            repeating_columns(whole.slice(first, 14_000)) for first in range(0, batch.num_rows, 14_000)
+        ],
         "write and read a block": lambda: _through_block(taken),
         "encode": lambda: pq.write_table(
             pa.Table.from_batches([taken]),
