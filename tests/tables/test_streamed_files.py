@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,10 @@ import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import InputError, NoSpaceError, VerificationError
 from hipslake.steps.sink import source_rows, streamed_files
+from hipslake.steps.sink.sink_table import sink
 from hipslake.steps.sink.streamed_files import StreamedFiles
 from hipslake.steps.sink.tasks import WriteRowsTask
+from hipslake.tables.iceberg.file_writer import OpenFile
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +69,7 @@ def many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content(lake: Lake, spec: Any) -> dict[str, tuple[pa.Table, Any]]:
-    """By the name of each live file: its rows as they lie, and what table says of it but for sizes."""
+    """By the name of each live file: its rows as they lie, and what the table says of it but for sizes."""
     if isinstance(lake, DeltaLake):
         location = lake.location(spec)
         told = {
@@ -159,11 +162,42 @@ def test_a_few_rows_of_a_value_wait_for_others(lake: Lake, monkeypatch: pytest.M
     assert groups[99_900] > 3
 
 
+def test_rows_do_not_heap_up_before_a_file_that_is_written_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, heaps = 1 << 16, []
+    queue, write = StreamedFiles._queue, OpenFile.write
+
+    def noted(streams: StreamedFiles, file: Any) -> None:
+        queue(streams, file)
+        heaps.append(streams._queued)
+
+    def slowly(file: OpenFile, rows: pa.Table) -> None:
+        time.sleep(0.02)
+        write(file, rows)
+
+    monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (held,))
+    monkeypatch.setattr(streamed_files, "_AHEAD_BYTES", 1)
+    monkeypatch.setattr(StreamedFiles, "_queue", noted)
+    monkeypatch.setattr(OpenFile, "write", slowly)
+    lake = Lake(tmp_path, ThisProcess(4))
+    spec = lake.spec(partition=["bucket[1](id)"], target_file_size="1 GiB")
+    rows = pa.table({"id": np.arange(200_000)})
+    lake.sink(spec, *parts_of(rows, 100))
+    assert lake.rows(spec)["id"].to_pylist() == list(range(200_000))
+    assert len(heaps) > 10
+    assert max(heaps) < 3.5 * held
+
+
 def test_a_source_that_grows_in_mid_run_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_source(lake, monkeypatch, rows_of(3000, 3, 2))
 
 
-def test_a_source_that_shrinks_in_mid_run_is_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("held", [1, 1 << 30])
+def test_a_source_that_shrinks_in_mid_run_is_told(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (held,))
     changed_source(lake, monkeypatch, rows_of(1000, 3, 2))
 
 
@@ -190,17 +224,11 @@ def changed_source(lake: Lake, monkeypatch: pytest.MonkeyPatch, other: pa.Table)
 
     monkeypatch.setattr(WriteRowsTask, "filed", filed)
     with pytest.raises(VerificationError, match="change in mid-run"):
-        streamed_files_of(lake, order)
+        sink(order, lake.engine, stale_after=3600)
     monkeypatch.undo()
     assert lake.files(spec) == [] or lake.live(spec) == []
     lake.sink(spec, uri=uri)
     assert lake.rows(spec).num_rows == 2000
-
-
-def streamed_files_of(lake: Lake, order: Any) -> None:
-    from hipslake.steps.sink.sink_table import sink
-
-    sink(order, lake.engine, stale_after=3600)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -228,8 +256,6 @@ def test_a_failing_source_ends_all_threads_and_leaves_no_file_half(
 
 
 def test_a_full_disk_ends_all_threads(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hipslake.tables.iceberg.file_writer import OpenFile
-
     def write(file: OpenFile, rows: pa.Table) -> None:
         raise NoSpaceError("no space is left")
 

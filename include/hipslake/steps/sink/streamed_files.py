@@ -91,7 +91,8 @@ class StreamedFiles:
         self._files: dict[int, _File] = {}
         self._numbers = iter(range(sources))
         self._turn = 0  # the source whose rows are filed now
-        self._held = 0
+        self._held = 0  # bytes of rows that have been put to files since all were last written
+        self._queued = 0  # bytes of groups that are not written yet
         self._written: list[NewFile] = []
         self._waiting: deque[_File] = deque()  # files with groups that no thread writes
         self._failed = False
@@ -152,7 +153,7 @@ class StreamedFiles:
             if self._turn == number:
                 self._file(ahead, size)
                 ahead, size = [], 0
-            self._write_waiting()
+            self._await_room()
         self._await_turn(number)
         self._file(ahead, size)
         with self._changed:
@@ -174,6 +175,16 @@ class StreamedFiles:
                     return
                 file = self._waiting.popleft()
             self._write_groups(file)
+
+    def _await_room(self) -> None:
+        """Write what waits for that; then wait until others have written most of what they are at."""
+        while True:
+            self._write_waiting()
+            with self._changed:
+                while self._queued > self._held_bytes and not (self._failed or self._waiting):
+                    self._changed.wait()
+                if not (self._failed or self._waiting):
+                    return
 
     def _file(self, parts: Iterable[Part], size: int) -> None:
         """Put rows of the source whose turn it is to those that wait for their files."""
@@ -216,8 +227,10 @@ class StreamedFiles:
                 self._queue(file)
 
     def _queue(self, file: _File) -> None:
-        file.groups.append((pa.Table.from_batches(file.parts), not file.missing))
+        rows = pa.Table.from_batches(file.parts, self._task.new.schema)
+        file.groups.append((rows, not file.missing))
         file.parts = []
+        self._queued += rows.nbytes
         if not file.is_taken:
             file.is_taken = True
             self._waiting.append(file)
@@ -244,6 +257,9 @@ class StreamedFiles:
                 file.opened = file.closing.enter_context(self._task.writer.opened(partition, name))
             file.opened.write(rows)
             self._task.written.add(rows.num_rows)
+            with self._changed:
+                self._queued -= rows.nbytes
+                self._changed.notify_all()
             if is_last:
                 file.closing.close()
                 with self._changed:
