@@ -165,7 +165,7 @@ def test_a_few_rows_of_a_value_wait_for_others(lake: Lake, monkeypatch: pytest.M
 def test_rows_do_not_heap_up_before_a_file_that_is_written_slowly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held, heaps = 1 << 16, []
+    held, heaps = 1 << 15, []
     queue, write = StreamedFiles._queue, OpenFile.write
 
     def noted(streams: StreamedFiles, file: Any) -> None:
@@ -173,18 +173,18 @@ def test_rows_do_not_heap_up_before_a_file_that_is_written_slowly(
         heaps.append(streams._queued)
 
     def slowly(file: OpenFile, rows: pa.Table) -> None:
-        time.sleep(0.02)
+        time.sleep(0.1)
         write(file, rows)
 
+    monkeypatch.setattr(source_rows, "TASK_BYTES", 1 << 30)  # one task reads all files
     monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (held,))
-    monkeypatch.setattr(streamed_files, "_AHEAD_BYTES", 1)
     monkeypatch.setattr(StreamedFiles, "_queue", noted)
     monkeypatch.setattr(OpenFile, "write", slowly)
     lake = Lake(tmp_path, ThisProcess(4))
     spec = lake.spec(partition=["bucket[1](id)"], target_file_size="1 GiB")
-    rows = pa.table({"id": np.arange(200_000)})
+    rows = pa.table({"id": np.arange(100_000)})
     lake.sink(spec, *parts_of(rows, 100))
-    assert lake.rows(spec)["id"].to_pylist() == list(range(200_000))
+    assert lake.rows(spec)["id"].to_pylist() == list(range(100_000))
     assert len(heaps) > 10
     assert max(heaps) < 3.5 * held
 

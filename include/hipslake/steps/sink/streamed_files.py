@@ -95,6 +95,7 @@ class StreamedFiles:
         self._queued = 0  # bytes of groups that are not written yet
         self._written: list[NewFile] = []
         self._waiting: deque[_File] = deque()  # files with groups that no thread writes
+        self._idle = 0  # threads that wait for their turn, and write what waits for that
         self._failed = False
         self._changed = threading.Condition()
 
@@ -127,7 +128,7 @@ class StreamedFiles:
             while (number := self._next_source()) is not None:
                 self._stream(number)
             self._await_turn(self._sources)
-            self._write_waiting()
+            self._write_waiting(all_of_it=True)
         except BaseException:
             self._stop()
             raise
@@ -167,8 +168,10 @@ class StreamedFiles:
         """Wait until the rows of a source may be filed; write what waits for that meanwhile."""
         while True:
             with self._changed:
+                self._idle += 1
                 while not (self._failed or self._turn == number or self._waiting):
                     self._changed.wait()
+                self._idle -= 1
                 if self._failed:
                     raise _StoppedError
                 if self._turn == number:
@@ -177,14 +180,14 @@ class StreamedFiles:
             self._write_groups(file)
 
     def _await_room(self) -> None:
-        """Write what waits for that; then wait until others have written most of what they are at."""
+        """Write what waits for that; then wait until others have written enough of what they are at."""
         while True:
             self._write_waiting()
             with self._changed:
-                while self._queued > self._held_bytes and not (self._failed or self._waiting):
-                    self._changed.wait()
-                if not (self._failed or self._waiting):
+                if self._queued <= self._held_bytes and not self._failed:
                     return
+                if len(self._waiting) <= self._idle and not self._failed:
+                    self._changed.wait()
 
     def _file(self, parts: Iterable[Part], size: int) -> None:
         """Put rows of the source whose turn it is to those that wait for their files."""
@@ -235,12 +238,13 @@ class StreamedFiles:
             file.is_taken = True
             self._waiting.append(file)
 
-    def _write_waiting(self) -> None:
+    def _write_waiting(self, *, all_of_it: bool = False) -> None:
+        """Write what waits for that, but for what idle threads take."""
         while True:
             with self._changed:
                 if self._failed:
                     raise _StoppedError
-                if not self._waiting:
+                if len(self._waiting) <= (0 if all_of_it else self._idle):
                     return
                 file = self._waiting.popleft()
             self._write_groups(file)
