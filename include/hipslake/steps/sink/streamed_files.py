@@ -27,7 +27,7 @@ HELD_BYTES = 1 << 30
 """Bytes of rows that wait in memory, about."""
 
 _LEAST_GROUP = 4 << 20  # bytes of row groups, on average, that are worth it
-_AHEAD_BYTES = 128 << 20  # that a thread reads before it is the turn of its source
+_AHEAD_BYTES = 256 << 20  # of rows that are read before it is the turn of their source
 _SPARED = 4  # rows stay in memory that take so much less than an equal share of it
 _MOST_THREADS = 8  # of one process: more would wait for each other
 
@@ -91,11 +91,14 @@ class StreamedFiles:
         self._files: dict[int, _File] = {}
         self._numbers = iter(range(sources))
         self._turn = 0  # the source whose rows are filed now
+        self._ahead: dict[int, list[tuple[list[Part], int]]] = {}  # read, by source, with their bytes
+        self._ahead_bytes = 0
+        self._ended: set[int] = set()  # sources that are read, and are not filed
         self._held = 0  # bytes of rows that have been put to files since all were last written
         self._queued = 0  # bytes of groups that are not written yet
         self._written: list[NewFile] = []
         self._waiting: deque[_File] = deque()  # files with groups that no thread writes
-        self._idle = 0  # threads that wait for their turn, and write what waits for that
+        self._idle = 0  # threads that wait, and would write a file
         self._failed = False
         self._changed = threading.Condition()
 
@@ -127,8 +130,7 @@ class StreamedFiles:
         try:
             while (number := self._next_source()) is not None:
                 self._stream(number)
-            self._await_turn(self._sources)
-            self._write_waiting(all_of_it=True)
+            self._write_until(lambda: self._turn == self._sources and not self._waiting)
         except BaseException:
             self._stop()
             raise
@@ -143,67 +145,66 @@ class StreamedFiles:
             return next(self._numbers, None)
 
     def _stream(self, number: int) -> None:
-        ahead: list[Part] = []
-        size = 0
         for batch, runs in self._task.filed(number):
             self._check_running()
-            ahead += runs.parts(batch)
-            size += batch.nbytes
-            if size > _AHEAD_BYTES:
-                self._await_turn(number)
-            if self._turn == number:
-                self._file(ahead, size)
-                ahead, size = [], 0
-            self._await_room()
-        self._await_turn(number)
-        self._file(ahead, size)
+            parts = [*runs.parts(batch)]
+            with self._changed:
+                self._ahead.setdefault(number, []).append((parts, batch.nbytes))
+                self._ahead_bytes += batch.nbytes
+                if self._turn == number:
+                    self._file_ahead(number)
+            del batch, parts
+            self._write_until(lambda: self._has_room(number))
         with self._changed:
-            self._turn += 1
+            self._ended.add(number)
+            while self._turn in self._ended:
+                self._ended.remove(self._turn)
+                self._turn += 1
+                self._file_ahead(self._turn)
             if self._turn == self._sources:
                 self._end_files(self._files.values())
             self._changed.notify_all()
-        self._write_waiting()
 
-    def _await_turn(self, number: int) -> None:
-        """Wait until the rows of a source may be filed; write what waits for that meanwhile."""
+    def _has_room(self, number: int) -> bool:
+        """Whether more rows of a source may be read."""
+        is_early = self._turn != number and self._ahead_bytes > _AHEAD_BYTES
+        return self._queued <= self._held_bytes and not is_early
+
+    def _write_until(self, is_enough: Callable[[], bool]) -> None:
+        """Write what waits for that, but for what idle threads take, or wait, until it is enough."""
         while True:
             with self._changed:
                 self._idle += 1
-                while not (self._failed or self._turn == number or self._waiting):
+                while not (self._failed or self._waiting or is_enough()):
                     self._changed.wait()
                 self._idle -= 1
                 if self._failed:
                     raise _StoppedError
-                if self._turn == number:
+                if is_enough() and len(self._waiting) <= self._idle:
                     return
                 file = self._waiting.popleft()
             self._write_groups(file)
 
-    def _await_room(self) -> None:
-        """Write what waits for that; then wait until others have written enough of what they are at."""
-        while True:
-            self._write_waiting()
-            with self._changed:
-                if self._queued <= self._held_bytes and not self._failed:
-                    return
-                if len(self._waiting) <= self._idle and not self._failed:
-                    self._changed.wait()
+    def _file_ahead(self, number: int) -> None:
+        """File what has been read of the source whose turn it is."""
+        for parts, size in self._ahead.pop(number, []):
+            self._ahead_bytes -= size
+            self._file(parts, size)
+        self._changed.notify_all()
 
     def _file(self, parts: Iterable[Part], size: int) -> None:
-        """Put rows of the source whose turn it is to those that wait for their files."""
-        with self._changed:
-            for number, rows in parts:
-                file = self._files.get(number)
-                if file is None:
-                    file = self._files[number] = _File(number, int(self._planned[number]))
-                file.parts.append(rows)
-                file.missing -= rows.num_rows
-                if not file.missing:
-                    self._queue(file)
-            self._held += size
-            if self._held > self._held_bytes:
-                self._free()
-            self._changed.notify_all()
+        """Put rows to those that wait for their files."""
+        for number, rows in parts:
+            file = self._files.get(number)
+            if file is None:
+                file = self._files[number] = _File(number, int(self._planned[number]))
+            file.parts.append(rows)
+            file.missing -= rows.num_rows
+            if not file.missing:
+                self._queue(file)
+        self._held += size
+        if self._held > self._held_bytes:
+            self._free()
 
     def _free(self) -> None:
         """Have all rows written that wait, but for the few of small files, which are copied.
@@ -237,17 +238,6 @@ class StreamedFiles:
         if not file.is_taken:
             file.is_taken = True
             self._waiting.append(file)
-
-    def _write_waiting(self, *, all_of_it: bool = False) -> None:
-        """Write what waits for that, but for what idle threads take."""
-        while True:
-            with self._changed:
-                if self._failed:
-                    raise _StoppedError
-                if len(self._waiting) <= (0 if all_of_it else self._idle):
-                    return
-                file = self._waiting.popleft()
-            self._write_groups(file)
 
     def _write_groups(self, file: _File) -> None:
         while True:
