@@ -24,9 +24,9 @@ from hipslake.engine.model import (
 )
 from hipslake.engine.progress import reported
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
-from hipslake.spark.kernel import bytes_kept_unwritten
 from hipslake.spark.stream_drains import drain_files
 from hipslake.spark.transport import ThroughFiles, Transport
+from hipslake.storage.write_out import bytes_kept_unwritten
 
 
 class SparkEngine:

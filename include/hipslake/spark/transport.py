@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark import Accumulator, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
-from hipslake.spark.kernel import start_write_out
+from hipslake.storage.write_out import start_write_out
 
 _FREEING_SECONDS = 0.2
 _GROUPS = 16

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, suppress
 from contextvars import copy_context
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,14 @@ def may_stream(task: WriteRowsTask, engine: Engine) -> bool:
     return max(values, 1) * _LEAST_GROUP <= HELD_BYTES or plan.bytes <= HELD_BYTES
 
 
+class _Group(NamedTuple):
+    """Rows that are to be written to a file."""
+
+    rows: pa.Table
+    bytes: int
+    is_last: bool
+
+
 class _File:
     """A file, and rows that wait for it."""
 
@@ -52,7 +61,8 @@ class _File:
         self.number = number
         self.missing = planned  # rows that have not come yet
         self.parts: list[pa.RecordBatch] = []
-        self.groups: deque[tuple[pa.Table, bool]] = deque()  # to be written; whether it is the last one
+        self.bytes = 0  # of the parts, about
+        self.groups: deque[_Group] = deque()
         self.is_taken = False  # by a thread, or waits for one
         self.closing = ExitStack()
         self.opened: OpenDataFile | None = None
@@ -192,13 +202,15 @@ class StreamedFiles:
             self._file(parts, size)
         self._changed.notify_all()
 
-    def _file(self, parts: Iterable[Part], size: int) -> None:
+    def _file(self, parts: Sequence[Part], size: int) -> None:
         """Put rows to those that wait for their files."""
+        row_bytes = size / max(sum(rows.num_rows for _, rows in parts), 1)
         for number, rows in parts:
             file = self._files.get(number)
             if file is None:
                 file = self._files[number] = _File(number, int(self._planned[number]))
             file.parts.append(rows)
+            file.bytes += int(rows.num_rows * row_bytes)
             file.missing -= rows.num_rows
             if not file.missing:
                 self._queue(file)
@@ -215,11 +227,10 @@ class StreamedFiles:
         least = self._held_bytes // (_SPARED * max(len(files), 1))
         self._held = 0
         for file in files:
-            size = sum(part.nbytes for part in file.parts)
-            if size < least:
+            if file.bytes < least:
                 rows = pa.Table.from_batches(file.parts)
                 file.parts = rows.take(pa.array(np.arange(rows.num_rows))).combine_chunks().to_batches()
-                self._held += size
+                self._held += file.bytes
             else:
                 self._queue(file)
 
@@ -232,9 +243,9 @@ class StreamedFiles:
 
     def _queue(self, file: _File) -> None:
         rows = pa.Table.from_batches(file.parts, self._task.new.schema)
-        file.groups.append((rows, not file.missing))
-        file.parts = []
-        self._queued += rows.nbytes
+        file.groups.append(_Group(rows, file.bytes, is_last=not file.missing))
+        self._queued += file.bytes
+        file.parts, file.bytes = [], 0
         if not file.is_taken:
             file.is_taken = True
             self._waiting.append(file)
@@ -245,16 +256,16 @@ class StreamedFiles:
                 if not file.groups:
                     file.is_taken = False
                     return
-                rows, is_last = file.groups.popleft()
+                group = file.groups.popleft()
             if file.opened is None:
                 partition, name = self._task.named(file.number)
                 file.opened = file.closing.enter_context(self._task.writer.opened(partition, name))
-            file.opened.write(rows)
-            self._task.written.add(rows.num_rows)
+            file.opened.write(group.rows)
+            self._task.written.add(group.rows.num_rows)
             with self._changed:
-                self._queued -= rows.nbytes
+                self._queued -= group.bytes
                 self._changed.notify_all()
-            if is_last:
+            if group.is_last:
                 file.closing.close()
                 with self._changed:
                     self._written.append(file.opened.new_file())

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
+from hipslake.storage.write_out import write_out
 from hipslake.tables.delta.delta_files import DATA, WrittenDeltaFile, folder_of, partition_texts
 from hipslake.tables.delta.delta_log import LogState
 from hipslake.tables.delta.delta_statistics import FileStatistics, indexed_columns
@@ -166,6 +167,7 @@ class OpenDeltaFile:
             )
         self._parquet.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
         self.statistics.add(rows)
+        write_out(self._file)
 
     def end(self) -> None:
         """Write the footer; there must be rows."""

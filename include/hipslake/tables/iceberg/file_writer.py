@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,6 +34,7 @@ from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzTyp
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
+from hipslake.storage.write_out import write_out
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.iceberg.data_locations import DATA_PATH, SPREAD, data_location, folder_of_write
 from hipslake.tables.iceberg.file_properties import PARQUET, ParquetSettings, statistics_plan
@@ -320,6 +320,7 @@ class OpenFile:
             self._parquet = self._writer.parquet_writer(rows, self._file)
         self._parquet.write_table(rows, row_group_size=self._writer.settings.rows_per_group(rows))
         self.nans.update(self._writer.nan_counts(rows))
+        write_out(self._file)
 
     def end(self) -> None:
         """Write the footer; there must be rows."""
@@ -338,11 +339,9 @@ class OpenFile:
 
 
 def _nan_count(column: pa.ChunkedArray) -> int:
-    if column.null_count == 0:
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = sum(float(np.sum(chunk.to_numpy())) for chunk in column.chunks)
-        if math.isfinite(total):
-            return 0  # a sum with a NaN is NaN
+    total = pc.sum(column).as_py()
+    if total is None or math.isfinite(total):
+        return 0  # a sum with a NaN is NaN
     return int(pc.sum(pc.is_nan(column)).as_py() or 0)
 
 

@@ -6,6 +6,9 @@ import ctypes
 import math
 import sys
 from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
 
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
@@ -30,3 +33,13 @@ def start_write_out(descriptor: int) -> None:
     if sys.platform == "linux":
         whole = ctypes.c_int64(0)
         ctypes.CDLL(None).sync_file_range(descriptor, whole, whole, _SYNC_FILE_RANGE_WRITE)
+
+
+def write_out(file: BinaryIO | pa.NativeFile) -> None:
+    """Flush a file of this machine, and `start_write_out`, so that a sync finds little to do."""
+    try:
+        descriptor = file.fileno()
+    except OSError:  # a file in memory, or in a store
+        return
+    file.flush()
+    start_write_out(descriptor)

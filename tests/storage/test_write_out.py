@@ -1,12 +1,14 @@
-"""What the kernel tells and is told; small pages are tested where workers start."""
+"""What the kernel tells and is told of files that are not on disk yet."""
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from hipslake.spark.kernel import bytes_kept_unwritten, start_write_out
+from hipslake.storage.write_out import bytes_kept_unwritten, start_write_out, write_out
 
 
 def test_the_kernel_says_how_much_it_keeps() -> None:
@@ -37,3 +39,20 @@ def test_a_file_is_whole_after_it_was_sent_on_its_way(tmp_path: Path) -> None:
         start_write_out(file.fileno())
         file.write(b"y")
     assert path.read_bytes() == b"x" * 100_000 + b"y"
+
+
+def test_a_buffered_file_is_flushed(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    with path.open("wb") as file:
+        file.write(b"x" * 100)
+        assert path.stat().st_size == 0
+        write_out(file)
+        assert path.stat().st_size == 100
+
+
+@pytest.mark.parametrize("file", [io.BytesIO, pa.BufferOutputStream])
+def test_a_file_in_memory_has_nothing_to_write_out(file: type[io.BytesIO]) -> None:
+    opened = file()
+    opened.write(b"x" * 100)
+    write_out(opened)
+    assert bytes(opened.getvalue()) == b"x" * 100
