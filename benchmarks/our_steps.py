@@ -14,7 +14,7 @@ from hipslake.spark.settings import launch_settings
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, parse
 
-SESSION_PHASES = ("session",)  # a report may tell what its session took to start
+SESSION_PHASES = ("session", "wait")  # what a session took to start, and how long its step waited for it
 
 
 def submit_command(*application: str, py_files: Path | None = None) -> list[str]:

@@ -15,27 +15,27 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from hipslake.engine.model import Engine
-from hipslake.errors import ConflictError, PlanError
+from hipslake.errors import ConflictError
 from hipslake.specs.partition_fields import PartitionField, TransformName
-from hipslake.specs.table_writing import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
 from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
+from hipslake.steps.sink.known_sinks import check_not_sunk_earlier
 from hipslake.steps.sink.position_deletes import write_deletes
 from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
 from hipslake.steps.sink.sink_statistics import check_counted, sketches_of_staying
 from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
 from hipslake.steps.sink.source_records import SourceRecords, check_operations
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
-from hipslake.steps.sink.stream_batches import check_batches_known, has_batch
+from hipslake.steps.sink.stream_batches import has_batch
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink
 from hipslake.steps.sink.write_files import write_files
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import check_interval, in_table, stored_schema
-from hipslake.tables.marks import KEPT, SinkMark, same_digest
+from hipslake.tables.marks import SinkMark, same_digest
 from hipslake.tables.nested_casts import renamed
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import table_of
@@ -125,8 +125,8 @@ class _Sink:
     def run(self) -> SinkOutcome:
         """Try until no other writer comes between."""
         name = self._order.spec.table
+        opened = self._opened()
         with self._phases("prepare"):
-            opened = self._opened()
             self._check_columns(opened)
             self._shaped(opened)
             self._swept = tuple(self._table.sweep(self._stale_after))
@@ -145,23 +145,27 @@ class _Sink:
     def _opened(self) -> _Opened:
         """Open the rows, and look whether they are what the spec says."""
         order, spec = self._order, self._order.spec
-        now = self._table.now()
-        standing = None if now is None else renamed(now.schema, spec.rename)
-        rows = rows_of(order.rows, self._engine, standing)
-        deleted: Rows | None = None
-        if spec.operation is not None and not isinstance(rows, NoRows):
-            check_operations(rows.schema, spec)
-            records = SourceRecords(rows, spec.operation, spec.key, deletes=False)
-            rows, deleted = records, replace(records, deletes=True)
-        derived = tuple(
-            field
-            for field in (*spec.partition, *(sort.field for sort in spec.sort))
-            if field.transform is TransformName.HEALPIX
-        )
-        stored = stored_schema(rows.schema, order.rows.columns, derived)
-        check_key(stored, [name for name in spec.key if name in stored.names])
-        check_interval(order, stored)
-        check_counted(self._counted, stored, *([] if standing is None else [standing]))
+        with self._phases("prepare"):
+            now = self._table.now()
+            standing = None if now is None else renamed(now.schema, spec.rename)
+        with self._phases("wait"):
+            log.debug("Tasks run on %d cores.", self._engine.cores)  # whose session may still be starting
+        with self._phases("prepare"):
+            rows = rows_of(order.rows, self._engine, standing)
+            deleted: Rows | None = None
+            if spec.operation is not None and not isinstance(rows, NoRows):
+                check_operations(rows.schema, spec)
+                records = SourceRecords(rows, spec.operation, spec.key, deletes=False)
+                rows, deleted = records, replace(records, deletes=True)
+            derived = tuple(
+                field
+                for field in (*spec.partition, *(sort.field for sort in spec.sort))
+                if field.transform is TransformName.HEALPIX
+            )
+            stored = stored_schema(rows.schema, order.rows.columns, derived)
+            check_key(stored, [name for name in spec.key if name in stored.names])
+            check_interval(order, stored)
+            check_counted(self._counted, stored, *([] if standing is None else [standing]))
         return _Opened(rows, derived, stored, deleted)
 
     @property
@@ -207,7 +211,7 @@ class _Sink:
                 seconds=self._phases.seconds,
             )
         if before is None:
-            _check_not_sunk_earlier(order, state)
+            check_not_sunk_earlier(order, state)
         if (tag := order.tag) is not None:
             state.check_tag(tag, order.key)
         with ExitStack() as held, state.writing() as write:
@@ -377,24 +381,3 @@ class _Sink:
         )
         change = WriteChange(files, replaced.removed, deletes, mark, tag=order.tag, stays=stays)
         return tried.write.commit(change, check, self._stale_after)
-
-
-def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:
-    """Look that rows cannot come twice, or back, where it is not known any more which were sunk before."""
-    if order.batch is not None:
-        check_batches_known(order.batch, order.key, state.marks, order.spec.table, force=order.force)
-        return
-    mode = order.spec.mode
-    if mode is TableMode.OVERWRITE_INTERVAL or (mode is TableMode.UPSERT and order.force):
-        return
-    if state.marks.may_stand(order.key):
-        raise PlanError(
-            f"table {order.spec.table}: it was taken back to a snapshot of which it is not known any more "
-            f"what stands of {order.key}, as others have expired; replace it once in mode overwrite-interval"
-        )
-    if state.marks.was_sunk_earlier(order.key, order.start):
-        mend = "set force, if no later rows are to stay" if mode is TableMode.UPSERT else "leave it as it is"
-        raise PlanError(
-            f"table {order.spec.table}: {order.key} was sunk before, and {KEPT} others after it, so the "
-            f"table does not keep any more from which rows; {mend}, or replace it in mode overwrite-interval"
-        )
