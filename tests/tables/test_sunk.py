@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.sink import sink_table as sink_module
+from hipslake.steps.sink import known_sinks
 from hipslake.tables.iceberg import stored_marks
 from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier, StoredMarks
 from hipslake.tables.marks import SinkMark, SnapshotPlace, packed, same_digest, unpacked
@@ -29,7 +29,7 @@ FIRST = utc("2026-01-01T00:00:00")
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A warehouse whose tables keep three sinks."""
     monkeypatch.setattr(stored_marks, "KEPT", 3)
-    monkeypatch.setattr(sink_module, "KEPT", 3)
+    monkeypatch.setattr(known_sinks, "KEPT", 3)
     return Lake(tmp_path)
 
 
