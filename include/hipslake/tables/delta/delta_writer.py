@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
-from hipslake.storage.write_out import write_out
 from hipslake.tables.delta.delta_files import DATA, WrittenDeltaFile, folder_of, partition_texts
 from hipslake.tables.delta.delta_log import LogState
 from hipslake.tables.delta.delta_statistics import FileStatistics, indexed_columns
+from hipslake.tables.growing_parquet import GrowingParquet
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.row_order import in_sort_order
 
@@ -134,7 +134,7 @@ class DeltaWriter:
         return size / max(rows.num_rows, 1)
 
 
-class OpenDeltaFile:
+class OpenDeltaFile(GrowingParquet):
     """A data file that rows are written to, each time as row groups of their own.
 
     Attributes
@@ -145,41 +145,29 @@ class OpenDeltaFile:
     """
 
     written: WrittenDeltaFile
-    footer: pq.FileMetaData
 
     def __init__(self, writer: DeltaWriter, file: BinaryIO | pa.NativeFile) -> None:
+        super().__init__(file, _parquet_writer)
         self.statistics = FileStatistics(writer.indexed)
-        self._writer = writer
-        self._file = file
-        self._parquet: pq.ParquetWriter | None = None
+        self._of = writer
 
     def write(self, rows: pa.Table) -> None:
         """Write rows with all columns of the table, in their order."""
-        rows = rows.cast(self._writer.schema).drop_columns(list(self._writer.partition_columns))
-        if self._parquet is None:
-            self._parquet = pq.ParquetWriter(
-                self._file,
-                rows.schema,
-                compression="zstd",
-                store_decimal_as_integer=True,
-                write_page_index=True,
-                use_dictionary=repeating_columns(rows),
-            )
-        self._parquet.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        rows = rows.cast(self._of.schema).drop_columns(list(self._of.partition_columns))
+        self.add(rows, _ROW_GROUP_ROWS)
         self.statistics.add(rows)
-        write_out(self._file)
-
-    def end(self) -> None:
-        """Write the footer; there must be rows."""
-        assert self._parquet is not None, "a file without rows"
-        self._parquet.close()
-        self.footer = self._parquet.writer.metadata
-
-    def close(self) -> None:
-        """Write no more."""
-        if self._parquet is not None:
-            self._parquet.close()
 
     def new_file(self) -> NewFile:
         """What it has become, for the commit."""
-        return self.written.described(self._writer.location)
+        return self.written.described(self._of.location)
+
+
+def _parquet_writer(rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        file,
+        rows.schema,
+        compression="zstd",
+        store_decimal_as_integer=True,
+        write_page_index=True,
+        use_dictionary=repeating_columns(rows),
+    )

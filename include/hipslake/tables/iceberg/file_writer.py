@@ -34,7 +34,7 @@ from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzTyp
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
-from hipslake.storage.write_out import write_out
+from hipslake.tables.growing_parquet import GrowingParquet
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.iceberg.data_locations import DATA_PATH, SPREAD, data_location, folder_of_write
 from hipslake.tables.iceberg.file_properties import PARQUET, ParquetSettings, statistics_plan
@@ -293,7 +293,7 @@ class FileWriter:
         return counts
 
 
-class OpenFile:
+class OpenFile(GrowingParquet):
     """A data file that rows are written to, each time as row groups of their own.
 
     Attributes
@@ -305,33 +305,17 @@ class OpenFile:
     """
 
     written: WrittenFile
-    footer: pq.FileMetaData
 
     def __init__(self, writer: FileWriter, file: BinaryIO | pa.NativeFile) -> None:
+        super().__init__(file, writer.parquet_writer)
         self.nans: Counter[int] = Counter()
-        self._writer = writer
-        self._file = file
-        self._parquet: pq.ParquetWriter | None = None
+        self._of = writer
 
     def write(self, rows: pa.Table) -> None:
         """Write rows with the columns of `FileWriter.arrow_schema`, in their order."""
-        rows = rows.cast(self._writer.arrow_schema.remove_metadata())
-        if self._parquet is None:
-            self._parquet = self._writer.parquet_writer(rows, self._file)
-        self._parquet.write_table(rows, row_group_size=self._writer.settings.rows_per_group(rows))
-        self.nans.update(self._writer.nan_counts(rows))
-        write_out(self._file)
-
-    def end(self) -> None:
-        """Write the footer; there must be rows."""
-        assert self._parquet is not None, "a file without rows"
-        self._parquet.close()
-        self.footer = self._parquet.writer.metadata
-
-    def close(self) -> None:
-        """Write no more."""
-        if self._parquet is not None:
-            self._parquet.close()
+        rows = rows.cast(self._of.arrow_schema.remove_metadata())
+        self.add(rows, self._of.settings.rows_per_group(rows))
+        self.nans.update(self._of.nan_counts(rows))
 
     def new_file(self) -> NewFile:
         """What it has become, for the commit."""
