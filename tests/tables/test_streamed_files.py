@@ -162,6 +162,24 @@ def test_a_few_rows_of_a_value_wait_for_others(lake: Lake, monkeypatch: pytest.M
     assert groups[99_900] > 3
 
 
+@pytest.mark.parametrize(("values", "groups"), [(256, "as they come"), (257, "exchanged")])
+def test_no_more_files_are_open_at_once_than_groups_of_rows_are_worth_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, values: int, groups: str
+) -> None:
+    exchanges: list[str] = []
+    exchange = ThisProcess.exchange
+
+    def noted(engine: ThisProcess, **given: Any) -> pa.Table:
+        exchanges.append("exchanged")
+        return exchange(engine, **given)
+
+    monkeypatch.setattr(ThisProcess, "exchange", noted)
+    spec = lake.spec(partition=["value", "bucket[1](id)"])
+    lake.sink(spec, pa.table({"id": np.arange(600), "value": np.arange(600) % values}))
+    assert (exchanges or ["as they come"]) == [groups]
+    assert lake.rows(spec)["id"].to_pylist() == list(range(600))
+
+
 def test_rows_do_not_heap_up_before_a_file_that_is_written_slowly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

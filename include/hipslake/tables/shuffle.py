@@ -137,11 +137,6 @@ class ShufflePlan:
         return _file_rows(self.counts.totals, self.files)
 
     @property
-    def bytes(self) -> float:
-        """Encoded bytes of all rows, about."""
-        return float(self.counts.totals.sum() * self.row_bytes)
-
-    @property
     def task_bytes(self) -> Int64s:
         """Encoded bytes that each task writes, about, int64[tasks]; without a shuffle, by source task."""
         if not self.shuffled:

@@ -43,7 +43,7 @@ def may_stream(task: WriteRowsTask, engine: Engine) -> bool:
     if not (engine.on_this_machine and engine.cores <= _MOST_THREADS):
         return False
     values = int((plan.counts.totals > 0).sum())  # as many files are open at once
-    return max(values, 1) * _LEAST_GROUP <= HELD_BYTES or plan.bytes <= HELD_BYTES
+    return values * _LEAST_GROUP <= HELD_BYTES
 
 
 class _Group(NamedTuple):
