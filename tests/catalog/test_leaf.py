@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.leaf import encode_leaf, read_first_row, read_footer, write_options
 from hipslake.errors import CatalogFormatError
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog_spec import ParquetSpec
@@ -172,3 +172,23 @@ def test_a_footer_is_read_back_and_a_truncated_file_named(tmp_path: Path) -> Non
     storage.write("a/short.parquet", ENCODED.to_pybytes()[:-7])
     with pytest.raises(CatalogFormatError, match=r"short\.parquet"):
         read_footer(storage, "a/short.parquet")
+
+
+@pytest.mark.parametrize("options", [{}, {"data_page_size": 300_000, "write_batch_size": 2}])
+@pytest.mark.parametrize("sizes", [[1], [ROWS], [3, ROWS]])
+def test_the_first_row_of_a_leaf_is_that_of_its_table(
+    tmp_path: Path, sizes: list[int], options: dict[str, int]
+) -> None:
+    wide = pa.array(["x" * 400_000 if at == 0 else "" for at in range(ROWS)])  # its first page is a large one
+    table = rows(ROWS).append_column("wide", wide)
+    tables = [table.slice(0, size) for size in sizes]
+    data = encode_leaf(tables, table.schema, write_options(ParquetSpec(), table.schema) | options)
+    for storage in (Storage.at(tmp_path), Storage.at("memory://first-rows")):
+        storage.write("leaf.parquet", data)
+        for size in (None, data.size):
+            footer, row = read_first_row(storage, "leaf.parquet", size)
+            assert footer.num_rows == sum(sizes)
+            assert repr(row.to_pylist()) == repr(table.slice(0, 1).to_pylist())  # not a number among them
+        storage.write("leaf.parquet", data.to_pybytes()[: data.size // 2])
+        with pytest.raises(CatalogFormatError, match="cannot be read as Parquet"):
+            read_first_row(storage, "leaf.parquet")

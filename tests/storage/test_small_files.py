@@ -11,7 +11,7 @@ from time import sleep
 
 import pytest
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import in_threads, text_of
+from hipslake.storage.small_files import beside, in_threads, text_of, together
 
 STORE = Storage.at("memory://small-files")
 
@@ -94,3 +94,56 @@ def test_what_is_there_but_no_file_has_no_content(tmp_path: Path) -> None:
     storage.write("file", b"x")
     found = {name: text_of(storage, name) for name in ("file", "none", "pipe")}
     assert found == {"file": b"x", "none": None, "pipe": b""}
+
+
+def test_independent_requests_to_a_store_are_made_side_by_side() -> None:
+    met = Barrier(3, timeout=20)
+    with beside(STORE) as begin:
+        begun = [begin(lambda: met.wait() is not None) for _ in range(2)]
+        assert met.wait() is not None
+        assert [each.result() for each in begun] == [True, True]
+    assert together(STORE, *[lambda: met.wait() is not None] * 3) == [True] * 3
+
+
+def test_on_a_disk_independent_requests_are_made_one_after_the_other(tmp_path: Path) -> None:
+    asked: list[int] = []
+    local = Storage.at(tmp_path)
+    with beside(local) as begin:
+        first = begin(lambda: asked.append(1) or current_thread())
+        asked.append(2)
+        assert first.result() is current_thread()
+    assert together(local, lambda: asked.append(3), current_thread) == [None, current_thread()]
+    assert asked == [1, 2, 3]
+
+
+def test_a_request_that_fails_beside_a_block_fails_the_block(at: Storage) -> None:
+    ended: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("beside")
+
+    def run(error: Exception | None) -> None:
+        with beside(at) as begin:
+            if error is None:
+                begin(fail)
+            begin(lambda: ended.append("other"))
+            if error is not None:
+                raise error
+
+    with pytest.raises(ValueError, match="beside"):
+        run(None)
+    assert ended == ([] if at.is_local else ["other"])
+    ended.clear()
+    with pytest.raises(KeyError, match="block"):
+        run(KeyError("block"))
+    assert ended == ["other"]
+    with pytest.raises(ValueError, match="beside"):
+        together(at, fail, lambda: ended.append("last"))
+
+
+def test_requests_beside_a_block_run_in_its_context(at: Storage) -> None:
+    variable: ContextVar[str] = ContextVar("beside", default="none")
+    variable.set("given")
+    with beside(at) as begin:
+        assert begin(variable.get).result() == "given"
+    assert together(at, variable.get, variable.get) == ["given"] * 2

@@ -20,6 +20,7 @@ from hipslake.errors import CatalogFormatError
 from hipslake.exports.parquet_votable import FooterVotable
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog_spec import ParquetSpec
+from hipslake.storage.fetched_file import fetched_file
 
 if TYPE_CHECKING:
     from hipslake.storage.folder import Storage
@@ -126,8 +127,19 @@ def read_footer(storage: Storage, path: str, size: int | None = None) -> pq.File
         return pq.read_metadata(file)
 
 
-def read_first_row(storage: Storage, path: str) -> tuple[pq.FileMetaData, pa.RecordBatch]:
+def read_first_row(
+    storage: Storage, path: str, size: int | None = None
+) -> tuple[pq.FileMetaData, pa.RecordBatch]:
     """The footer of a leaf file and its first row, in the columns of the file.
+
+    Of a store, the first pages of all columns are fetched side by side once the footer is there.
+
+    Parameters
+    ----------
+    storage : Storage
+    path : str
+    size : int, optional
+        In bytes, where it is known, which spares a store a question.
 
     Raises
     ------
@@ -135,13 +147,25 @@ def read_first_row(storage: Storage, path: str) -> tuple[pq.FileMetaData, pa.Rec
         The file is not Parquet, is truncated, or its first pages are damaged.
     FileNotFoundError
     """
-    with (
-        _damage_named(storage, path),
-        storage.arrow_file(path) as source,
-        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
-    ):
+    with _damage_named(storage, path), storage.arrow_file(path, size) as source:
+        footer = pq.read_metadata(source)
+        if not storage.is_local:
+            source = fetched_file(storage, path, source, _first_pages(footer))
+        file = pq.ParquetFile(source, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         # Without pyarrow's own threads: for one row, handing work to them costs more than the work.
-        return file.metadata, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False))
+        return footer, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False))
+
+
+def _first_pages(footer: pq.FileMetaData) -> list[tuple[int, int]]:
+    """Where the first pages of the columns of the first row group lie, in bytes [start, stop)."""
+    group = footer.row_group(0)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    starts = [
+        min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at is not None)
+        for chunk in chunks
+    ]
+    sizes = [min(chunk.total_compressed_size, PAGE_BYTES + _BUFFER_BYTES) for chunk in chunks]
+    return [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
 
 @contextmanager

@@ -44,6 +44,7 @@ _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
+_CONNECTIONS = 64  # at once, of one client to a store: small requests are made side by side
 _AHEAD = 8 << 20  # bytes that are fetched at once while a file is read from start to end
 
 
@@ -52,7 +53,7 @@ def _limited(protocol: str) -> dict[str, Any]:
     if protocol in S3:
         from hipslake.storage.s3_session import LimitedSession
 
-        return {"config_kwargs": {"http_session_cls": LimitedSession}}
+        return {"config_kwargs": {"http_session_cls": LimitedSession, "max_pool_connections": _CONNECTIONS}}
     if protocol in HTTP:
         return {"client_kwargs": {"timeout": client_timeout(), "trace_configs": HTTP_TRACES}}
     return {}

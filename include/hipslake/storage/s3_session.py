@@ -19,6 +19,9 @@ class LimitedSession(AIOHTTPSession):  # type: ignore[misc]
 
     async def send(self, request: Any) -> Any:
         """Send a request; `ReadTimeoutError` and `ConnectTimeoutError` while tries are left."""
+        # botocore asks before each body whether it may send it (`Expect: 100-continue`): a round trip of its
+        # own, and of a small object half of the time. A store that refuses has then got the body in vain.
+        request.headers.pop("Expect", None)
         note_request()
         try:
             response = await super().send(request)

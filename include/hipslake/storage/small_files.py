@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import chain, islice
 from time import monotonic
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hipslake.errors import NotReadableError
 from hipslake.storage.folder import Storage
@@ -75,6 +76,62 @@ def _each(look: Callable[[Given], Found], part: list[Given]) -> tuple[list[Found
         except Exception as error:
             return found, error
     return found, None
+
+
+class Begin(Protocol):
+    """Begins a request that `beside` lets run."""
+
+    def __call__(self, ask: Callable[[], Found]) -> Future[Found]:
+        """Begin it, and give what holds its result."""
+
+
+@contextmanager
+def beside(storage: Storage) -> Iterator[Begin]:
+    """Let requests to a store run beside a block, and beside each other; the block ends when all have ended.
+
+    On a local disk each is made when it is begun, in the caller's thread.
+
+    Parameters
+    ----------
+    storage : Storage
+        That is asked.
+
+    Yields
+    ------
+    callable
+        Takes a function without arguments, which asks; gives a `Future` of what it returns. An error is
+        raised by the future, and else at the end of a block that has gone well.
+    """
+    begun: list[Future[Any]] = []
+    with ThreadPoolExecutor(_THREADS) as pool:  # starts a thread when one is needed
+
+        def begin(ask: Callable[[], Found]) -> Future[Found]:
+            future: Future[Found] = Future()
+            if storage.is_local:
+                future.set_result(ask())
+            else:
+                future = pool.submit(copy_context().run, ask)
+                begun.append(future)
+            return future
+
+        yield begin
+        for future in begun:
+            future.result()
+
+
+def together(storage: Storage, *asks: Callable[[], Any]) -> list[Any]:
+    """The results of independent requests: made side by side in a store, one after the other on a local disk.
+
+    Parameters
+    ----------
+    storage : Storage
+        That is asked.
+    *asks : callable
+        Without arguments. The error of the first of them that fails is raised when all have ended.
+    """
+    if storage.is_local:
+        return [ask() for ask in asks]
+    return list(in_threads(storage, lambda ask: ask(), asks))
 
 
 def text_of(storage: Storage, path: str) -> bytes | None:

@@ -139,7 +139,12 @@ def old_temporary_files(
     *,
     recursive: bool = False,
 ) -> list[str]:
-    """The temporary files in a folder that are older than some seconds by the store's clock."""
+    """The temporary files in a folder that are older than some seconds by the store's clock.
+
+    An object of a store appears whole: there is none but, in the log, what a `StoreClock` was killed over.
+    """
+    if not storage.is_local and folder != VERSIONS:
+        return []
     clock = clock or StoreClock(storage)
     found = [entry.path for entry in storage.unfinished(folder, recursive=recursive)]
     return [path for path in found if path.endswith(".tmp") and _is_older(path, older_than, clock)]

@@ -22,9 +22,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     plain = view_files.read_first_row
 
-    def noted(storage: Any, path: str) -> Any:
+    def noted(storage: Any, path: str, size: int) -> Any:
         paths.append(path)
-        return plain(storage, path)
+        return plain(storage, path, size)
 
     monkeypatch.setattr(view_files, "read_first_row", noted)
     return paths

@@ -50,7 +50,7 @@ from hipslake.exports.moc_encoding import moc_fits, moc_json
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import in_threads
+from hipslake.storage.small_files import in_threads, together
 
 log = logging.getLogger(__name__)
 
@@ -130,8 +130,7 @@ def write_hats_index(
     Files that an older index has too are not opened; the outcome is the same.
     """
     placed = hats_index_files(storage, metadata, index, write_id, older)
-    for path, data in placed.items():
-        storage.write(path, data)
+    together(storage, *(partial(storage.write, path, data) for path, data in placed.items()))
     return tuple(placed)
 
 
@@ -150,7 +149,9 @@ def hats_index_files(
 
     def part_of(file: IndexFile) -> FooterPart:
         part = known.get(file.sha256)
-        return part or join.part(read_footer(storage, file.path), file.path.removeprefix(dataset))
+        if part is not None:
+            return part
+        return join.part(read_footer(storage, file.path, file.bytes), file.path.removeprefix(dataset))
 
     parts = list(in_threads(storage, part_of, index.files))
     properties = index_properties(metadata, index)
@@ -238,8 +239,8 @@ def _write_files(
     last = placed.pop(marker)
     others = {**(beside or {}), **placed}
     others[HATS.view_file(write, group, CHECKSUMS)] = _list_of({**others, marker: last})
-    for path, data in {**others, marker: last}.items():
-        storage.write(path, data)
+    together(storage, *(partial(storage.write, path, data) for path, data in others.items()))
+    storage.write(marker, last)
 
 
 def _list_of(files: Mapping[str, bytes]) -> bytes:
@@ -266,8 +267,8 @@ def _partition_info(partitions: pa.Table) -> bytes:
 def _statistics(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> dict[str, bytes]:
     """The statistics of all leaf files, breadth-first, unless there are too many."""
     ordered = partitions.take(pa.array(_breadth_first(partitions)))
-    order, npix, paths = (ordered[name].to_pylist() for name in ("order", "npix", "path"))
-    footers = in_threads(storage, lambda path: read_footer(storage, path), paths)
+    order, npix, paths, sizes = (ordered[name].to_pylist() for name in ("order", "npix", "path", "bytes"))
+    footers = in_threads(storage, lambda file: read_footer(storage, *file), zip(paths, sizes, strict=True))
     leaves: list[LeafFooter] = []
     chunks = 0
     for at, footer in enumerate(footers):
@@ -317,8 +318,8 @@ def _read_leaves(
     first_rows : list of pyarrow.RecordBatch
         Of leaves spread evenly along the curve.
     """
-    paths, counts = partitions["path"].to_pylist(), partitions["rows"].to_pylist()
-    size = _joined_bytes(read_footer(storage, paths[0])) * len(paths) if paths else 0
+    paths, counts, sizes = (partitions[name].to_pylist() for name in ("path", "rows", "bytes"))
+    size = _joined_bytes(read_footer(storage, paths[0], sizes[0])) * len(paths) if paths else 0
     join = FooterJoin(schema)
     footers: dict[str, FooterPart] | None = {} if size <= MAX_FOOTER_BYTES else None
     chosen = set(np.linspace(0, len(paths) - 1, min(sampled, len(paths))).round().astype(int).tolist())
@@ -327,11 +328,11 @@ def _read_leaves(
         """The part of a leaf, unless it has other columns; and its first row, if that is wanted."""
         path, row, footer = paths[place], None, None
         if place in chosen and (row := (known_rows or {}).get(path)) is None:
-            footer, row = read_first_row(storage, path)
+            footer, row = read_first_row(storage, path, sizes[place])
             row = conform(row, schema, storage.uri(path))
         part = known.get(path)
         if part is None or part.rows != counts[place]:
-            footer = footer or read_footer(storage, path)
+            footer = footer or read_footer(storage, path, sizes[place])
             if footer.num_rows != counts[place]:
                 raise VerificationError(
                     f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says "
