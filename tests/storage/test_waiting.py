@@ -90,12 +90,7 @@ def test_a_silent_store_is_given_up(doing: str) -> None:
     with running_slow("silent") as server, limited(read=READ, request=2.0, tries=2):
         error = asked(server, {**READS, **WRITES}[doing])
     assert "s3://bucket" in str(error)
-    if doing in ("write", "put file", "create"):  # the store is asked first whether it takes the content
-        assert "a request was not answered to its end within 2 s (HIPSLAKE_STORE_REQUEST_SECONDS)" in str(
-            error
-        )
-    else:
-        assert f"no byte came for {READ} s (HIPSLAKE_STORE_READ_SECONDS), 2 times" in str(error)
+    assert f"no byte came for {READ} s (HIPSLAKE_STORE_READ_SECONDS), 2 times" in str(error)
     assert failure_of(error).retryable
 
 
