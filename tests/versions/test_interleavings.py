@@ -24,7 +24,7 @@ from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.errors import HipslakeError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
-from hipslake.versions import heartbeat, intents, orphans
+from hipslake.versions import heartbeat, intents, log, orphans, pointer_files
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.intents import INTENTS
 from hipslake.versions.log import VersionLog
@@ -45,9 +45,18 @@ SAMPLE = int(os.environ.get("HIPSLAKE_TEST_INTERLEAVINGS", "200"))
 _drawn: Counter[str] = Counter()
 
 
-@pytest.fixture(autouse=True)
-def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process is one thread, the same choices make the same run, and all that beats looks dead."""
+@pytest.fixture(autouse=True, params=["first to last", "last to first"])
+def no_chance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is one thread, the same choices make the same run, and all that beats looks dead.
+
+    Requests that a process makes side by side come one after the other, in this or that order.
+    """
+    backwards = request.param == "last to first"
+
+    def together(_: Storage, *asks: Callable[[], object]) -> list[object]:
+        found = [ask() for ask in (reversed(asks) if backwards else asks)]
+        return found[::-1] if backwards else found
+
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
     idle = SimpleNamespace(start=lambda: None, join=lambda: None)
     threads = SimpleNamespace(Event=threading.Event, Thread=lambda **_: idle)
@@ -56,6 +65,8 @@ def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = SimpleNamespace(token_hex=lambda _: f"{_draw('token'):08x}")
     for module in (intents, heartbeat):
         monkeypatch.setattr(module, "secrets", tokens)
+    for module in (heartbeat, log, orphans, pointer_files):
+        monkeypatch.setattr(module, "together", together)
     for module in (intents, orphans):
         monkeypatch.setattr(module, "in_threads", lambda _, look, given: map(look, given))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,9 @@ def test_the_newest_is_held_also_when_it_is_overtaken_and_vacuumed(
     log = committed(storage, 1)
     newest = VersionLog.newest
 
-    def overtaken(asked: VersionLog) -> int | None:
+    def overtaken(asked: VersionLog, meanwhile: Callable[[int], object] | None = None) -> int | None:
         """As soon as it is known what the newest is, others commit the next one and vacuum it."""
-        found = newest(asked)
+        found = newest(asked, meanwhile)
         if found == 1:
             log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
             log.entomb(1)

@@ -5,9 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 from hipslake.catalog.metadata import CatalogMetadata, Owner
-from hipslake.errors import CatalogFormatError, ConflictError, SpecError, VersionNotFoundError
+from hipslake.errors import (
+    CatalogFormatError,
+    CatalogNotFoundError,
+    ConflictError,
+    SpecError,
+    VersionNotFoundError,
+)
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
@@ -30,12 +37,16 @@ def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata 
     pin : Pin, optional
         Keeps the version's files where they are.
     """
+    if pin is not None:
+        with suppress(CatalogNotFoundError):
+            return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, the newest version")
+        return None
     versions = VersionLog(catalog)
-    read = versions.read if pin is None else pin.hold
-    while (newest := versions.newest()) is not None:
+    while True:
         with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
-            return CatalogMetadata.from_json(read(newest), where=f"{catalog.uri()}, version {newest}")
-    return None
+            if (found := versions.read_newest()) is None:
+                return None
+            return CatalogMetadata.from_json(found[1], where=f"{catalog.uri()}, version {found[0]}")
 
 
 def commit_next(
@@ -79,11 +90,19 @@ def commit_next(
             ):
                 return found
             seen = metadata.version - 1
+        checks = [partial(versions.check_follows, metadata.version)]
         # A rollback brings a version back as it was, also one of before another spec took the name.
         if metadata.owner is not None and metadata.restored is None:
-            check_owner(catalog, metadata.owner, newest=metadata.version - 1)
-        heartbeat.confirm()
-        if versions.commit(metadata.version, metadata.to_json(), metadata.write_id) == "committed":
+            checks.append(partial(check_owner, catalog, metadata.owner, newest=metadata.version - 1))
+        heartbeat.confirm(*checks)
+        outcome = versions.commit(
+            metadata.version,
+            metadata.to_json(),
+            metadata.write_id,
+            checked=True,
+            withdraw=heartbeat.delete_at_end,
+        )
+        if outcome == "committed":
             return metadata
         heartbeat.confirmed = False  # that commit does not stand, and never will
         log.info("Version %d was committed by another run; trying the next.", metadata.version)

@@ -19,14 +19,16 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 
 from hipslake.errors import StorageError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
+from hipslake.storage.small_files import together
 from hipslake.storage.timeouts import seconds_of
 from hipslake.versions.log_files import VERSIONS
 from hipslake.versions.write_id import new_write_id
@@ -57,6 +59,8 @@ class Heartbeat:
         Whether later steps of the run need the folder; False once a version names it.
     interval
         Seconds between two beats.
+    claimed
+        Whether `claim_write` has just written its first beat.
 
     Raises
     ------
@@ -71,19 +75,28 @@ class Heartbeat:
     """
 
     def __init__(
-        self, storage: Storage, folder: str, *, rest: bool = True, interval: float = INTERVAL
+        self,
+        storage: Storage,
+        folder: str,
+        *,
+        rest: bool = True,
+        interval: float = INTERVAL,
+        claimed: bool = False,
     ) -> None:
         self._storage = storage
         self._folder = folder
         self._path = storage.join(folder, HEARTBEAT)
         self._rest = rest
         self._interval = interval
+        self._claimed = claimed
+        self._ending: list[str] = []
         self.confirmed = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, name=f"heartbeat {folder}", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        self._beat_and_look()
+        if not self._claimed:
+            self._beat_and_look()
         self._thread.start()
         return self
 
@@ -93,25 +106,38 @@ class Heartbeat:
         self._stop.set()
         self._thread.join()
         if error is None and self._rest:
-            self._beat("resting")
+            together(self._storage, lambda: self._beat("resting"), *self._deletions())
         elif error is None:
-            self._storage.delete(self._path)
+            self._ending.append(self._path)
+            together(self._storage, *self._deletions())
 
-    def confirm(self) -> None:
+    def delete_at_end(self, path: str) -> None:
+        """Let a file be deleted when the block ends without an exception: beside the heartbeat itself."""
+        self._ending.append(path)
+
+    def confirm(self, *checks: Callable[[], object]) -> None:
         """Write the heartbeat, and check that the folder was not swept; to be called right before the commit.
+
+        Parameters
+        ----------
+        *checks
+            What else is to be checked before it, in a store at the same time.
 
         Raises
         ------
         StorageError
             It was swept, or is being swept; trying again does not help.
         """
-        self._beat_and_look()
+        self._beat_and_look(*checks)
         self.confirmed = True
 
-    def _beat_and_look(self) -> None:
-        self._beat("beating")
-        if self._folder:
-            refuse_swept(self._storage, self._folder)
+    def _deletions(self) -> list[Callable[[], None]]:
+        return [partial(self._storage.delete, path) for path in self._ending]
+
+    def _beat_and_look(self, *checks: Callable[[], object]) -> None:
+        # What decides is looked at between intent and commit: see `hipslake.versions.intents`.
+        looks = [partial(refuse_swept, self._storage, self._folder)] if self._folder else []
+        together(self._storage, lambda: self._beat("beating"), *looks, *checks)
 
     def _keep_beating(self) -> None:
         while not self._stop.wait(self._interval):
@@ -138,8 +164,9 @@ def claim_write(storage: Storage, now: datetime) -> str:
     while True:
         write_id = new_write_id(now)
         with suppress(FileNotFoundError):  # swept before its first beat
-            fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat("beating"))
-            if fresh and not is_marked(storage, write_id):
+            first = partial(storage.create, storage.join(write_id, HEARTBEAT), _heartbeat("beating"))
+            fresh, marked = together(storage, first, partial(is_marked, storage, write_id))
+            if fresh and not marked:
                 return write_id
 
 

@@ -138,7 +138,13 @@ def _intents(storage: Storage) -> list[_Intent]:
 
 
 def create_version(
-    storage: Storage, number: int, data: bytes, write_id: str, files: CommitFiles | None = None
+    storage: Storage,
+    number: int,
+    data: bytes,
+    write_id: str,
+    files: CommitFiles | None = None,
+    *,
+    withdraw: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Create a version's file, whole or not at all; parameters and errors as of `VersionLog.commit`.
 
@@ -159,7 +165,10 @@ def create_version(
         if files.storage.is_local:
             _withdraw(storage, intent)
         raise
-    _withdraw(storage, intent)
+    if withdraw is not None and outcome == "committed":
+        withdraw(intent)
+    else:
+        _withdraw(storage, intent)
     return outcome
 
 

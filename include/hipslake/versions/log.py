@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from hipslake.errors import (
@@ -21,6 +22,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import together
 from hipslake.versions.intents import Outcome, create_version
 from hipslake.versions.log_files import (
     MOST_VERSIONS,
@@ -47,7 +49,8 @@ _LOOKS = 100
 class RootPointers:
     """The pointers of one version at the catalog's root, besides `metadata.json`."""
 
-    files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
+    files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced last, in this order
+    # on a local disk; in a store, side by side
     links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
     absent: tuple[str, ...] = ()  # paths of files and links that should not stand there; removed last
 
@@ -75,9 +78,39 @@ class VersionLog:
         self._storage = storage
         self._seen = pointer
 
-    def newest(self) -> int | None:
-        """The number of the newest version; None if nothing was ever committed."""
-        return self._newest_after(self._pointer()[0]) or None
+    def newest(self, meanwhile: Callable[[int], object] | None = None) -> int | None:
+        """The number of the newest version; None if nothing was ever committed.
+
+        Parameters
+        ----------
+        meanwhile
+            Called with the number that metadata.json names, while it is looked whether that is the newest.
+        """
+        standing = self._pointer()[0]
+        asks: list[Callable[[], object]] = [lambda: self._newest_after(standing)]
+        if standing and meanwhile is not None:
+            asks.append(lambda: meanwhile(standing))
+        newest, *_ = together(self._storage, *asks)
+        return newest or None
+
+    def read_newest(self) -> tuple[int, bytes] | None:
+        """The number of the newest version and its metadata as it was committed; None if there is none.
+
+        Raises
+        ------
+        VersionNotFoundError
+            It was overtaken, and vacuumed, meanwhile.
+        """
+        told: dict[int, bytes] = {}
+
+        def look(number: int) -> None:
+            with suppress(VersionNotFoundError):
+                told[number] = self._read(number)
+
+        newest = self.newest(None if self._storage.is_local else look)
+        if newest is None:
+            return None
+        return newest, told[newest] if newest in told else self._read(newest)
 
     def numbers(self) -> list[int]:
         """The numbers of all versions that can be read, ascending; tombstones are left out."""
@@ -151,7 +184,15 @@ class VersionLog:
                 continue
             yield text
 
-    def commit(self, number: int, data: bytes, write_id: str) -> Outcome:
+    def commit(
+        self,
+        number: int,
+        data: bytes,
+        write_id: str,
+        *,
+        checked: bool = False,
+        withdraw: Callable[[str], None] | None = None,
+    ) -> Outcome:
         """Create a version, whole or not at all.
 
         Parameters
@@ -163,6 +204,11 @@ class VersionLog:
         write_id
             By this the writer recognises its own commit if the answer of the store was lost, and finds out
             whether its files were swept.
+        checked
+            Whether `check_follows` was called, and the version before it found.
+        withdraw
+            Takes the path of a file that is to be deleted, soon: the intent of a commit that stands. By
+            default it is deleted at once.
 
         Returns
         -------
@@ -176,8 +222,23 @@ class VersionLog:
         StorageError
             The commit does not stand: the store refuses, or the write was swept.
         """
-        self._check(number, data, write_id)
-        return create_version(self._storage, number, data, write_id)
+        says = head(data, "the metadata to commit")
+        if (says.get("version"), says.get("write_id")) != (number, write_id):
+            raise ValueError(
+                f"the metadata says version {says.get('version')} of write {says.get('write_id')}, "
+                f"but version {number} of write {write_id} is to be committed"
+            )
+        if not checked:
+            self.check_follows(number)
+        return create_version(self._storage, number, data, write_id, withdraw=withdraw)
+
+    def check_follows(self, number: int) -> None:
+        """Raise `VersionNotFoundError` unless the version before a number stands."""
+        if number < 1 or (number > 1 and not self._storage.is_file(version_path(number - 1))):
+            raise VersionNotFoundError(
+                f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
+                f"the next one is {(self.newest() or 0) + 1}"
+            )
 
     def find(self, write_id: str, after: int = 0) -> int | None:
         """The version above `after` that a write committed, vacuumed or not; None if there is none."""
@@ -239,9 +300,7 @@ class VersionLog:
             Others kept committing in between; they publish the pointers too.
         """
         for _ in range(_LOOKS):
-            newest, data, pointed_at = self._look()
-            if pointed_at:  # or by a copy that was changed
-                data, pointed_at = self._committed(newest, data)
+            newest, data, pointed_at = self._committed_newest()
             standing = PointerFiles(self._storage, newest, watched)
             try:
                 pointers = describe(data) if describe else RootPointers()
@@ -249,31 +308,53 @@ class VersionLog:
                 if self.newest() == newest:
                     raise
                 continue  # overtaken, and vacuumed, since it was the newest
-            changed = not pointed_at and standing.replace(POINTER, data)
-            for path, target in pointers.links.items():
-                changed |= standing.link(path, target)
-            for path, content in pointers.files.items():
-                changed |= standing.replace(path, content)
-            for path in pointers.absent:
-                changed |= standing.remove(path)
+            copy = {} if pointed_at else {POINTER: data}
+            if self._storage.is_local:
+                changed = standing.replace(copy)
+                for path, target in pointers.links.items():
+                    changed |= standing.link(path, target)
+                changed |= standing.replace(pointers.files)
+            else:  # which has no links
+                changed = standing.replace({**copy, **pointers.files})
+            changed |= standing.remove(pointers.absent)
             if not changed:
                 return newest
         raise self._too_fast("pointed at")
 
-    def _committed(self, number: int, copy: bytes) -> tuple[bytes, bool]:
-        """A version as it was committed, and whether a copy is equal; of a damaged one, the copy itself."""
+    def _committed_newest(self) -> _Newest:
+        """The newest version as it was committed, and whether metadata.json is a copy of it.
+
+        Where the log was left behind, or that version is damaged, it is what the copy says.
+        """
+        copy: list[bytes] = []
+
+        def look(number: int) -> None:
+            copy.append(self._committed(number))
+
+        newest, data, pointed_at = self._look(None if self._storage.is_local else look)
+        if not pointed_at:
+            return _Newest(newest, data, pointed_at=False)
+        committed = copy[0] if copy else self._committed(newest)
+        return _Newest(newest, committed or data, pointed_at=committed in (b"", data))
+
+    def _committed(self, number: int) -> bytes:
+        """A version as it was committed; b"" if it is damaged, or the log was left behind by a copy."""
         try:
             data = self._read(number)
-            believed = is_intact(data) and head(data, POINTER).get("version") == number
-        except (VersionNotFoundError, CatalogFormatError):  # the log was left behind where it was copied from
-            believed = False
-        return (data, data == copy) if believed else (copy, True)
+            return data if is_intact(data) and head(data, POINTER).get("version") == number else b""
+        except (VersionNotFoundError, CatalogFormatError):
+            return b""
 
-    def _look(self) -> _Newest:
+    def _look(self, meanwhile: Callable[[int], object] | None = None) -> _Newest:
+        """The newest version; `meanwhile` as for `newest`, called at the first look alone."""
         overtaken = 0
         for _ in range(_LOOKS):
             standing, data = self._pointer()
-            newest = self._newest_after(standing)
+            asks: list[Callable[[], object]] = [partial(self._newest_after, standing)]
+            if standing and meanwhile is not None:
+                asks.append(partial(meanwhile, standing))
+            meanwhile = None
+            newest, *_ = together(self._storage, *asks)
             if newest == 0:
                 raise CatalogNotFoundError(
                     f"{self._storage.uri()}: nothing is published here ({POINTER} and {VERSIONS}/ are "
@@ -374,16 +455,3 @@ class VersionLog:
             raise CatalogFormatError(
                 f"{where}: is missing, though this version or a newer one was committed; restore the file"
             ) from None
-
-    def _check(self, number: int, data: bytes, write_id: str) -> None:
-        says = head(data, "the metadata to commit")
-        if (says.get("version"), says.get("write_id")) != (number, write_id):
-            raise ValueError(
-                f"the metadata says version {says.get('version')} of write {says.get('write_id')}, "
-                f"but version {number} of write {write_id} is to be committed"
-            )
-        if number < 1 or (number > 1 and not self._storage.is_file(version_path(number - 1))):
-            raise VersionNotFoundError(
-                f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
-                f"the next one is {(self.newest() or 0) + 1}"
-            )

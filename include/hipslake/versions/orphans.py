@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import in_threads
+from hipslake.storage.small_files import in_threads, together
 from hipslake.versions.heartbeat import HEARTBEAT, MARKS, StoreClock, is_live, pulse, stale_seconds
 from hipslake.versions.intents import INTENTS, delete_settled, fence, may_commit
 from hipslake.versions.log import VersionLog
@@ -60,8 +61,15 @@ def sweep_orphans(
     """
     limit = stale_seconds() if live_after is None else live_after
     clock = StoreClock(catalog)
-    pinning = set(pinning_writes(catalog))
-    written = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
+    pins, entries, _, temporary = together(
+        catalog,
+        partial(pinning_writes, catalog),
+        catalog.list,
+        (lambda: None) if dry_run else partial(delete_settled, catalog),
+        partial(_temporary_files, catalog, limit, clock),
+    )
+    pinning = set(pins)
+    written = {entry.path for entry in entries if entry.is_dir and is_write_id(entry.path)}
     folders = sorted((written | pinning) - set(keep))
     beats = in_threads(catalog, lambda folder: pulse(catalog, folder, limit, clock), folders)
     pulses = dict(zip(folders, beats, strict=True))
@@ -69,11 +77,8 @@ def sweep_orphans(
     needed = _needed(catalog, silent, named)
     dead = [folder for folder in silent if folder not in needed]
     if dry_run:
-        files = [
-            path for folder in _OWN_FOLDERS for path in old_temporary_files(catalog, folder, limit, clock)
-        ]
         fenced = set(dead) - may_commit(catalog)
-        return sorted([*(fenced - _pinned(catalog, fenced)), *files])
+        return sorted([*(fenced - _pinned(catalog, fenced)), *temporary])
     # Only what is read after the fence counts: see `hipslake.versions.intents`.
     gone = fence(catalog, dead)
     if gone:
@@ -89,11 +94,9 @@ def sweep_orphans(
     for folder in set(ended) - (may_commit(catalog) if ended else set()):
         catalog.delete(pin_path(folder))
         catalog.delete(catalog.join(folder, HEARTBEAT))
-    delete_settled(catalog)
-    removed = list(gone)
-    for folder in _OWN_FOLDERS:
-        removed += delete_temporary_files(catalog, folder, limit, clock)
-    return sorted(removed)
+    for path in temporary:
+        catalog.delete(path)
+    return sorted([*gone, *temporary])
 
 
 def is_dead(storage: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
@@ -148,6 +151,12 @@ def old_temporary_files(
     clock = clock or StoreClock(storage)
     found = [entry.path for entry in storage.unfinished(folder, recursive=recursive)]
     return [path for path in found if path.endswith(".tmp") and _is_older(path, older_than, clock)]
+
+
+def _temporary_files(catalog: Storage, older_than: float, clock: StoreClock) -> list[str]:
+    """The old temporary files at the root of a catalog and in its log."""
+    asks = [partial(old_temporary_files, catalog, folder, older_than, clock) for folder in _OWN_FOLDERS]
+    return [path for found in together(catalog, *asks) for path in found]
 
 
 def _is_older(path: str, seconds: float, clock: StoreClock) -> bool:

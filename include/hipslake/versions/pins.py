@@ -49,6 +49,8 @@ class Pin:
         At the root of the catalog.
     write_id
         The write that needs the files; its heartbeat says whether the pin lives.
+    heartbeat
+        That of the write, where its block ends right after this one: the pin is removed with it.
 
     Examples
     --------
@@ -57,8 +59,9 @@ class Pin:
     ...         metadata = pin.hold(3)  # whatever version 3 names can be read until the block ends
     """
 
-    def __init__(self, storage: Storage, write_id: str) -> None:
+    def __init__(self, storage: Storage, write_id: str, heartbeat: Heartbeat | None = None) -> None:
         self._storage = storage
+        self._heartbeat = heartbeat
         self._log = VersionLog(storage)
         self._path = pin_path(write_id)
         self._held: list[int] = []
@@ -69,7 +72,9 @@ class Pin:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None and self._heartbeat is not None:
+            self._heartbeat.delete_at_end(self._path)
+        elif error is None:
             self._storage.delete(self._path)
 
     def hold(self, number: int) -> bytes:
@@ -80,9 +85,7 @@ class Pin:
         VersionNotFoundError
             There is no such version, or it was vacuumed.
         """
-        if number not in self._held:
-            self._held.append(number)
-            self._say()
+        self._hold_only(number)
         try:
             return self._log.read(number)
         except VersionNotFoundError:
@@ -101,14 +104,24 @@ class Pin:
             Others kept committing, and a vacuum kept taking away what was the newest.
         """
         for _ in range(_LOOKS):
-            newest = self._log.newest()
+            before = [*self._held]
+            newest = self._log.newest(self._hold_only)
             if newest is None:
-                return self._log.read()  # raises
+                self._log.read()  # raises, unless something is committed by now
+                continue
+            if newest not in self._held:  # what metadata.json names is older
+                self._held = before
             with suppress(VersionNotFoundError):  # vacuumed, so there is a newer one by now
                 return self.hold(newest)
         raise ConflictError(
             f"{self._storage.uri()}: versions are committed and vacuumed faster than they are read; retry"
         )
+
+    def _hold_only(self, number: int) -> None:
+        """Pin one more version, which is not read yet."""
+        if number not in self._held:
+            self._held.append(number)
+            self._say()
 
     def _say(self) -> None:
         if self._held:
@@ -127,11 +140,17 @@ def pinning(storage: Storage) -> Iterator[Pin]:
         At the root of the catalog.
     """
     write_id = claim_write(storage, datetime.now(UTC))
+    beating = Heartbeat(storage, write_id, rest=False, claimed=True)
     try:
-        with Heartbeat(storage, write_id, rest=False), Pin(storage, write_id) as pin:
+        with beating, Pin(storage, write_id, beating) as pin:
             yield pin
-    finally:
+    except BaseException:
         give_up(storage, write_id)
+        raise
+    if storage.is_local:  # nothing else was written there
+        storage.delete_empty(write_id)
+    else:
+        storage.delete(write_id)  # some servers keep, and list, the folder of an object that is gone
 
 
 def keep_for_reading(held: ExitStack, catalog: Storage, version: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import together
 from hipslake.versions.log_files import CURRENT, version_path
 
 
@@ -28,7 +30,8 @@ class PointerFiles:
     def __init__(self, storage: Storage, number: int, watched: Collection[str] = ()) -> None:
         self._storage = storage
         self._number = number
-        self._before = {path: self._standing(path) for path in watched}
+        standing = together(storage, *(partial(self._standing, path) for path in watched))
+        self._before = dict(zip(watched, standing, strict=True))
 
     def link(self, path: str, target: str) -> bool:
         """Make a symbolic link point to a target; False where the store has no links."""
@@ -39,8 +42,25 @@ class PointerFiles:
             return True
         return self._storage.symlink(path, target)
 
-    def replace(self, path: str, content: bytes) -> bool:
-        """Write the content of a file."""
+    def replace(self, contents: Mapping[str, bytes]) -> bool:
+        """Write the contents of files, by path: on a local disk in their order, in a store side by side."""
+        if self._storage.is_local:
+            changed = [path for path, content in contents.items() if self._replace(path, content)]
+            return bool(changed)
+        asks = [partial(self._standing, path) for path in contents]
+        *standing, overtaken = together(self._storage, *asks, self._overtaken)
+        now = dict(zip(contents, standing, strict=True))
+        changed = [path for path, content in contents.items() if self._before.get(path, now[path]) != content]
+        if not overtaken:
+            mine = [path for path in changed if self._before.get(path, now[path]) == now[path]]
+            together(self._storage, *(partial(self._storage.write, path, contents[path]) for path in mine))
+        return bool(changed)
+
+    def remove(self, paths: Sequence[str]) -> bool:
+        """Remove files or symbolic links."""
+        return any(together(self._storage, *(partial(self._remove, path) for path in paths)))
+
+    def _replace(self, path: str, content: bytes) -> bool:
         is_watched = path in self._before
         standing = self._before[path] if is_watched else self._standing(path)
         if standing == content:
@@ -49,8 +69,7 @@ class PointerFiles:
             self._storage.write(path, content)
         return True
 
-    def remove(self, path: str) -> bool:
-        """Remove a file or a symbolic link."""
+    def _remove(self, path: str) -> bool:
         if self._storage.symlink_target(path) is None and not self._storage.is_file(path):
             return False
         if (path not in self._before or self._standing(path) == self._before[path]) and not self._overtaken():

@@ -44,9 +44,9 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
     """
     shared = write_id is not None
     write_id = write_id or claim_write(storage, datetime.now(UTC))
-    heartbeat, may_stand = Heartbeat(storage, write_id, rest=False), False
+    heartbeat, may_stand = Heartbeat(storage, write_id, rest=False, claimed=not shared), False
     try:
-        with heartbeat, Pin(storage, write_id) as pin:
+        with heartbeat, Pin(storage, write_id, heartbeat) as pin:
             try:
                 yield Write(write_id, heartbeat, pin)
             except BaseException as error:
