@@ -16,9 +16,11 @@ from pydantic import AwareDatetime, Field
 from hipslake import errors
 from hipslake.errors import HipslakeError, StepError, VerificationError
 from hipslake.specs.base import Frozen
+from hipslake.steps.kept_files import keeping_files
 from hipslake.steps.run import RunFolder, now_utc, parse
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
+from hipslake.storage.small_files import beside
 
 if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion, Origin
@@ -37,6 +39,8 @@ class Request(Frozen):
     reusable: ClassVar[bool] = True  # whether a finished attempt may stand for a new one
     depends_on: ClassVar[str] = "inputs"
     """What the outcome depends on: "inputs" (the run and its source files), "run" or "request" alone."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Files that steps before have left in the run folder, and this one always reads: fetched together."""
 
     run_uri: str
 
@@ -226,18 +230,24 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(kind=type(error).__name__, message=str(error), retryable=retryable, trace=trace)
 
 
-def is_finished(request: Request) -> bool:
+def is_finished(request: Request, text: bytes | None = None) -> bool:
     """Return whether an attempt at the same request is done.
 
     Its report counts only if it went well and left nothing undone, its fingerprint is the request's, and its
     outputs still lie there.
+
+    Parameters
+    ----------
+    request : Request
+    text : bytes, optional
+        The report, where it was just read.
     """
-    storage, path = request.folder.storage, RunFolder.report_path(request.step)
-    if not request.reusable or not storage.is_file(path):
+    storage = request.folder.storage
+    if not request.reusable:
         return False
     try:
-        report = plain_json(storage.read(path))
-    except ValueError:
+        report = plain_json(_report_text(request) if text is None else text)
+    except (ValueError, FileNotFoundError):
         return False
     if not (isinstance(report, dict) and report.get("ok") and report.get("complete", True)):
         return False
@@ -246,16 +256,22 @@ def is_finished(request: Request) -> bool:
     return all(storage.is_file(output) for output in request.outputs)
 
 
-def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | None:
+def _report_text(request: Request) -> bytes:
+    return request.folder.storage.read(RunFolder.report_path(request.step))
+
+
+def finished_report(
+    request: Request, report_type: type[ReportT], text: bytes | None = None
+) -> ReportT | None:
     """Return the report of a finished attempt at the same request, or None if there is none to take over.
 
-    The report on disk then says that it was reused.
+    The report on disk then says that it was reused. Parameters as of `is_finished`.
     """
-    if not is_finished(request):
+    if not is_finished(request, text):
         return None
     storage, path = request.folder.storage, RunFolder.report_path(request.step)
     try:
-        report = parse(report_type, storage.read(path), where=storage.uri(path))
+        report = parse(report_type, text or _report_text(request), where=storage.uri(path))
     except StepError:  # another library version wrote it
         return None
     report = report.model_copy(update={"reused": True})
@@ -271,21 +287,24 @@ def perform(step: Callable[[RequestT], ReportT], request: RequestT, report_type:
     Exception
         What the step raised, after a report of it was written.
     """
-    folder, path = request.folder, RunFolder.report_path(request.step)
-    finished = finished_report(request, report_type)
-    if finished is not None:
-        log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
-        return finished
-    folder.write(RunFolder.request_path(request.step), request)
-    try:
-        report = step(request)
-        check_balance(report)
-    except Exception as error:
-        folder.write(path, Report(step=request.step, ok=False, error=failure_of(error)))
-        raise
-    report = report.model_copy(update={"fingerprint": request.fingerprint()})
-    folder.write(path, report)
-    return report
+    path = RunFolder.report_path(request.step)
+    with keeping_files(request.run_uri, request.reads, path if request.reusable else "") as text:
+        finished = finished_report(request, report_type, text) if text is not None else None
+        if finished is not None:
+            log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
+            return finished
+        folder = request.folder
+        try:
+            with beside(folder.storage) as begin:
+                begin(lambda: folder.write(RunFolder.request_path(request.step), request))
+                report = step(request)
+            check_balance(report)
+        except Exception as error:
+            folder.write(path, Report(step=request.step, ok=False, error=failure_of(error)))
+            raise
+        report = report.model_copy(update={"fingerprint": request.fingerprint()})
+        folder.write(path, report)
+        return report
 
 
 def execute_step(

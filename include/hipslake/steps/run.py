@@ -24,6 +24,7 @@ from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.source_spec import SourceSpec
+from hipslake.steps.kept_files import run_storage
 from hipslake.steps.signing import signed, verified
 from hipslake.storage.addresses import is_below, is_same_address
 from hipslake.storage.folder import Storage
@@ -165,8 +166,8 @@ class RunFolder:
 
     @property
     def storage(self) -> Storage:
-        """The storage rooted at the folder."""
-        return Storage.at(self.uri)
+        """The storage rooted at the folder; in a store, some files of it are kept while a step runs."""
+        return run_storage(self.uri)
 
     @staticmethod
     def request_path(step: str) -> str:

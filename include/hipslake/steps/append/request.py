@@ -15,6 +15,7 @@ from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.specs.base import Frozen
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, IngestedReport
 from hipslake.steps.report import Request
+from hipslake.steps.run import RunFolder
 
 ATTEMPTS = "append/attempts"
 """The folder of the attempts, in the run folder."""
@@ -37,6 +38,15 @@ class AppendRequest(Request):
     """Add the rows of a counted run to its catalog, as an increment or in the place of an earlier one."""
 
     step: ClassVar[str] = "append"
+    reads: ClassVar[tuple[str, ...]] = (
+        RunFolder.RUN,
+        RunFolder.FILES,
+        RunFolder.report_path("histogram"),
+        RunFolder.SCHEMA,
+        RunFolder.SPLITS,
+        RunFolder.HISTOGRAM,
+        RunFolder.PER_ORDER,
+    )
 
     target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one reduce task gathers
     block_bytes: int = Field(default=16 << 20, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange

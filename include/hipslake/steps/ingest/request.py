@@ -50,6 +50,7 @@ class InputsRequest(Request):
     """List the source files of a run."""
 
     step: ClassVar[str] = "inputs"
+    reads: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.FILES,)
     reusable: ClassVar[bool] = False  # the list may have changed
 
@@ -85,6 +86,7 @@ class HistogramRequest(Request):
     """Count the frozen files of a run."""
 
     step: ClassVar[str] = "histogram"
+    reads: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES)
     outputs: ClassVar[tuple[str, ...]] = (
         RunFolder.SPLITS,
         RunFolder.HISTOGRAM,

@@ -14,6 +14,7 @@ from hipslake.specs.table_place import PlacedTable
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MIN_ORPHAN_DAYS, Retention
 from hipslake.steps.ingest.request import CatalogRunRequest, ResolveReport
 from hipslake.steps.report import CatalogReport, Report, Request
+from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import resting_seconds
 
@@ -223,6 +224,7 @@ class HatsViewRequest(Request):
     step: ClassVar[str] = "view"
     reusable: ClassVar[bool] = False  # another run may have published since
     depends_on: ClassVar[str] = "request"
+    reads: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
 
 
 class HatsViewReport(Report):
