@@ -41,12 +41,23 @@ def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata 
         with suppress(CatalogNotFoundError):
             return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, the newest version")
         return None
-    versions = VersionLog(catalog)
-    while True:
-        with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
-            if (found := versions.read_newest()) is None:
-                return None
-            return CatalogMetadata.from_json(found[1], where=f"{catalog.uri()}, version {found[0]}")
+    found = VersionLog(catalog).read_newest()
+    return None if found is None else described_version(catalog, *found)
+
+
+def described_version(catalog: Storage, number: int, text: bytes) -> CatalogMetadata:
+    """Return what the metadata file of a version says.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    number : int
+        Of the version.
+    text : bytes
+        The file.
+    """
+    return CatalogMetadata.from_json(text, where=f"{catalog.uri()}, version {number}")
 
 
 def commit_next(
@@ -141,7 +152,9 @@ def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetad
     return None
 
 
-def check_owner(catalog: Storage, owner: Owner, *, newest: int | None = None) -> None:
+def check_owner(
+    catalog: Storage, owner: Owner, *, newest: int | None = None, text: bytes | None = None
+) -> None:
     """Refuse a spec that a catalog is not of.
 
     Of a catalog without versions, or whose every version is damaged, every spec is welcome.
@@ -154,6 +167,8 @@ def check_owner(catalog: Storage, owner: Owner, *, newest: int | None = None) ->
         The spec that is to publish.
     newest : int, optional
         The newest version, or 0, if it is known; then a store is asked for that one alone.
+    text : bytes, optional
+        Its metadata, if that was just read.
 
     Raises
     ------
@@ -161,7 +176,7 @@ def check_owner(catalog: Storage, owner: Owner, *, newest: int | None = None) ->
         The newest version that can be read is of another spec.
     """
     log = VersionLog(catalog)
-    standing = _owners(log, (log.newest() or 0) if newest is None else newest)
+    standing = _owners(log, (log.newest() or 0) if newest is None else newest, text)
     if standing and owner not in standing:
         raise SpecError(
             f"{catalog.uri()} is published by the spec {standing[0]}, and {owner} would replace its rows by "
@@ -169,11 +184,11 @@ def check_owner(catalog: Storage, owner: Owner, *, newest: int | None = None) ->
         )
 
 
-def _owners(log: VersionLog, newest: int) -> tuple[Owner, ...]:
+def _owners(log: VersionLog, newest: int, known: bytes | None) -> tuple[Owner, ...]:
     if not newest:
         return ()
     with suppress(CatalogFormatError, VersionNotFoundError):
-        return CatalogMetadata.from_json(log.read(newest)).owners
+        return CatalogMetadata.from_json(log.read(newest) if known is None else known).owners
     for text in log.texts():  # the newest is damaged; the next version replaces it
         with suppress(CatalogFormatError):
             return CatalogMetadata.from_json(text).owners

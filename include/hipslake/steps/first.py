@@ -6,6 +6,7 @@ import logging
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Association, Owner
@@ -27,7 +28,31 @@ log = logging.getLogger(__name__)
 MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
 
-def freeze_run(request: CatalogRunRequest, spec: CatalogSpec, catalog: Storage, owner: Owner) -> FrozenRun:
+class Standing(NamedTuple):
+    """What was just found to stand when a run begins.
+
+    Attributes
+    ----------
+    newest : int
+        The newest version of the catalog; 0 if there is none.
+    text : bytes or None
+        Its metadata, if that was read.
+    earlier : FrozenRun or None
+        What an earlier attempt at the run has frozen.
+    """
+
+    newest: int
+    text: bytes | None
+    earlier: FrozenRun | None
+
+
+def freeze_run(
+    request: CatalogRunRequest,
+    spec: CatalogSpec,
+    catalog: Storage,
+    owner: Owner,
+    standing: Standing | None = None,
+) -> FrozenRun:
     """Return the run of a catalog spec, to be frozen, with a write id of its own.
 
     Parameters
@@ -39,13 +64,20 @@ def freeze_run(request: CatalogRunRequest, spec: CatalogSpec, catalog: Storage, 
         At the root of the catalog that the run makes.
     owner : Owner
         The spec of the run.
+    standing : Standing, optional
+        What stands; looked for if not given.
 
     Raises
     ------
     SpecError
         If another spec publishes the catalog.
     """
-    check_owner(catalog, owner)
+    if standing is None:
+        check_owner(catalog, owner)
+        earlier = earlier_run(request.folder)
+    else:
+        check_owner(catalog, owner, newest=standing.newest, text=standing.text)
+        earlier = standing.earlier
     return FrozenRun(
         dag_id=request.dag_id,
         run_id=request.run_id,
@@ -55,7 +87,7 @@ def freeze_run(request: CatalogRunRequest, spec: CatalogSpec, catalog: Storage, 
         spec=spec,
         spec_file=request.spec_file or None,
         owner=owner,
-        write_id=choose_write_id(request.folder, spec, catalog),
+        write_id=choose_write_id(request.folder, spec, catalog, earlier),
         force=request.force,
         created=now_utc(),
         library_version=__version__,
@@ -114,15 +146,21 @@ def freeze_derived(
     return frozen, unchanged
 
 
-def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
+def earlier_run(folder: RunFolder) -> FrozenRun | None:
+    """Return what an earlier attempt at a run has frozen; None if there was none."""
+    with suppress(StepError):  # nothing, or another library version froze it, in a form of its own
+        return folder.run()
+    return None
+
+
+def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage, earlier: FrozenRun | None) -> str:
     """Return the write id of an earlier attempt at this run if it can be kept, else a new one.
 
     Its folder begins with the first step that writes there: a run may wait for its files as long as it likes,
     and end in any way, without leaving anything in the catalog.
     """
-    if folder.storage.is_file(RunFolder.RUN):
-        with suppress(StepError):  # another library version froze it, in a form of its own
-            earlier = folder.run()
+    if earlier is not None:
+        with suppress(StepError):  # another library version made an attempt, in a form of its own
             same = earlier.spec == spec and earlier.library_version == __version__
             kept = same and not is_marked(catalog, earlier.write_id)
             if kept and not names_write(catalog, earlier.write_id) and not has_committed(folder, catalog):
@@ -130,10 +168,20 @@ def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> s
     return new_write_id(now_utc())
 
 
-def swept_orphans(catalog: Storage, write_id: str) -> list[str]:
-    """Sweep what dead runs have left; an old version that cannot be read stops that, but not the run."""
+def swept_orphans(catalog: Storage, write_id: str, newest: bytes | None = None) -> list[str]:
+    """Sweep what dead runs have left; an old version that cannot be read stops that, but not the run.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    write_id : str
+        Of the run, which is kept.
+    newest : bytes, optional
+        The metadata of the newest version, if that was just read.
+    """
     try:
-        return sweep_orphans(catalog, keep={write_id})
+        return sweep_orphans(catalog, keep={write_id}, newest=newest)
     except CatalogFormatError as error:
         log.warning("What dead runs have left stays where it is: %s", error)
         return []

@@ -22,11 +22,15 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
     the end of its interval, where the run knows that. The former reads no more than the fingerprint: so it
     can replace a version that is damaged.
     """
-    log = VersionLog(catalog)
-    newest = log.newest()
-    if newest is None:
-        return None
-    data, where = log.read(newest), f"{catalog.uri()}, version {newest}"
+    found = VersionLog(catalog).read_newest()
+    return None if found is None else number_if_made_of(*found, catalog, run, fingerprint)
+
+
+def number_if_made_of(
+    newest: int, data: bytes, catalog: Storage, run: FrozenRun, fingerprint: str
+) -> int | None:
+    """Return the number of the newest version as `version_made_of` does; `data` is its metadata."""
+    where = f"{catalog.uri()}, version {newest}"
     if run.spec.mode.by_intervals:
         increment = CatalogMetadata.from_json(data, where=where).increment(run.start.isoformat(), catalog)
         if increment is None or not _ends_at(increment, run.window.end):

@@ -98,9 +98,15 @@ class VersionLog:
 
         Raises
         ------
-        VersionNotFoundError
-            It was overtaken, and vacuumed, meanwhile.
+        ConflictError
+            Others kept committing and vacuuming while it was looked for.
         """
+        for _ in range(_LOOKS):
+            with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
+                return self._read_newest()
+        raise self._too_fast("read")
+
+    def _read_newest(self) -> tuple[int, bytes] | None:
         told: dict[int, bytes] = {}
 
         def look(number: int) -> None:
@@ -273,7 +279,11 @@ class VersionLog:
             self._storage.write(version_path(number), tombstone(number, document.get("write_id"), vacuuming))
 
     def publish_pointers(
-        self, describe: Callable[[bytes], RootPointers] | None = None, *, watched: Collection[str] = ()
+        self,
+        describe: Callable[[bytes], RootPointers] | None = None,
+        *,
+        watched: Collection[str] = (),
+        known: int | None = None,
     ) -> int:
         """Make the pointers name the newest version: write them and check again, until they are right.
 
@@ -286,6 +296,9 @@ class VersionLog:
         watched
             Pointers that depend on more than the log. If one of them changes while `describe` runs, it runs
             again, so that a slow run does not restore an old pointer.
+        known
+            A version that stands, and is most likely the newest: a store is asked for it side by side with
+            metadata.json.
 
         Returns
         -------
@@ -300,7 +313,7 @@ class VersionLog:
             Others kept committing in between; they publish the pointers too.
         """
         for _ in range(_LOOKS):
-            newest, data, pointed_at = self._committed_newest()
+            newest, data, pointed_at = self._committed_newest(known)
             standing = PointerFiles(self._storage, newest, watched)
             try:
                 pointers = describe(data) if describe else RootPointers()
@@ -321,11 +334,20 @@ class VersionLog:
                 return newest
         raise self._too_fast("pointed at")
 
-    def _committed_newest(self) -> _Newest:
+    def _committed_newest(self, known: int | None) -> _Newest:
         """The newest version as it was committed, and whether metadata.json is a copy of it.
 
         Where the log was left behind, or that version is damaged, it is what the copy says.
         """
+        if known is not None and not self._storage.is_local:
+            (standing, pointer), newest, data = together(
+                self._storage,
+                self._pointer,
+                partial(self._newest_after, known),
+                partial(self._committed, known),
+            )
+            if newest == known and data:
+                return _Newest(newest, data, pointed_at=standing == newest and pointer == data)
         copy: list[bytes] = []
 
         def look(number: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads, together
@@ -32,6 +33,7 @@ def sweep_orphans(
     *,
     keep: Collection[str] = (),
     named: Callable[[bytes], Iterable[str]] = write_ids_in,
+    newest: bytes | None = None,
     dry_run: bool = False,
 ) -> list[str]:
     """Delete the folders of dead writes that no version names, and other files of killed processes.
@@ -51,6 +53,8 @@ def sweep_orphans(
     named
         Gives the write ids that a version needs, from the bytes of its metadata file; those in its text are
         always kept. Needed where only a sidecar of the version names a write.
+    newest
+        The metadata of the newest version, where it was just read.
     dry_run
         Delete nothing, and return what would be deleted now.
 
@@ -74,7 +78,7 @@ def sweep_orphans(
     beats = in_threads(catalog, lambda folder: pulse(catalog, folder, limit, clock), folders)
     pulses = dict(zip(folders, beats, strict=True))
     silent = [folder for folder in folders if _is_dead(catalog, folder, pulses[folder], limit, clock)]
-    needed = _needed(catalog, silent, named)
+    needed = _needed(catalog, silent, named, newest)
     dead = [folder for folder in silent if folder not in needed]
     if dry_run:
         fenced = set(dead) - may_commit(catalog)
@@ -176,10 +180,15 @@ def _pinned(catalog: Storage, dead: Collection[str]) -> set[str]:
     return set(vacuumed.values()) if pinned & vacuumed.keys() else set()
 
 
-def _needed(catalog: Storage, folders: Collection[str], named: Callable[[bytes], Iterable[str]]) -> set[str]:
+def _needed(
+    catalog: Storage,
+    folders: Collection[str],
+    named: Callable[[bytes], Iterable[str]],
+    known: bytes | None = None,
+) -> set[str]:
     """The folders among some that any version names; newest version first, as it names most of them."""
     unnamed = set(folders)
-    texts = _texts(catalog)
+    texts = chain([] if known is None else [known], _texts(catalog))
     while unnamed and (text := next(texts, None)) is not None:
         unnamed -= {*named(text), *write_ids_in(text)}
     return set(folders) - unnamed

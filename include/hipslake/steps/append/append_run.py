@@ -11,11 +11,11 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment, Reassignment
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, InputError, SpecError
 from hipslake.steps.append.increment_intervals import IncrementInterval
-from hipslake.steps.append.request import AppendRequest
+from hipslake.steps.append.request import ORDINAL, AppendRequest, ClaimedOrdinal
 from hipslake.steps.attempts import FrozenState
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import FrozenRun, RunFolder, parse
 from hipslake.storage.folder import Storage
 
 
@@ -50,6 +50,14 @@ class AppendRun:
         self.catalog = Storage.at(self.frozen.catalog_uri)
         self.engine = engine
         self.phases = Phases()
+
+    def claimed_ordinal(self) -> int | None:
+        """The ordinal that an earlier attempt of the run has claimed; None if none has."""
+        try:
+            data = self.folder.storage.read(ORDINAL)
+        except FileNotFoundError:
+            return None
+        return parse(ClaimedOrdinal, data, where=self.folder.uri_of(ORDINAL)).ordinal
 
     def schema_after(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""

@@ -41,6 +41,7 @@ from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import Begin, beside
 from hipslake.versions.log import VersionLog
 from hipslake.versions.ordinals import claim_ordinal
 
@@ -63,7 +64,7 @@ class Merged:
     rows_superseded: int = 0  # mode upsert: by how many rows more are superseded
 
 
-def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged:
+def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: int | None = None) -> Merged:
     """Merge the rows of a run into a version.
 
     Parameters
@@ -73,6 +74,8 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
         The version; None if there is none yet.
     write_id : str
         The write that the files belong to.
+    claimed : int, optional
+        The ordinal that an earlier attempt of the run has claimed.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
     """
     spec, storage = run.frozen.spec, run.folder.storage
     run.check_builds_on(base)
-    with run.phases("plan"):
+    with run.phases("plan"), beside(storage) as begin:
         schema = run.schema_after(base)
         compared = _compared_objects(run, base, write_id)
         if base is not None:
@@ -94,7 +97,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
         attempt = Attempt(
             write_id=write_id,
             version=base.version if base else None,
-            ordinal=earlier.ordinal if earlier else _ordinal(run, base),
+            ordinal=earlier.ordinal if earlier else _ordinal(run, base, claimed, begin),
             replaces=(earlier.ordinal,) if earlier else (),
             replaced_write=earlier.write_id if earlier else None,
             numbers=None if base is None or base.numbers_rows else base.increments[0].ordinal,
@@ -267,14 +270,14 @@ def _changes(
     return changes
 
 
-def _ordinal(run: AppendRun, base: CatalogMetadata | None) -> int:
+def _ordinal(run: AppendRun, base: CatalogMetadata | None, claimed: int | None, begin: Begin) -> int:
     """The ordinal that this run has claimed, maybe in an earlier attempt."""
-    if run.folder.storage.is_file(ORDINAL):
-        return run.folder.read(ORDINAL, ClaimedOrdinal).ordinal
+    if claimed is not None:
+        return claimed
     first = base.last_ordinal + 1 if base else 0
     owner = f"{run.frozen.dag_id} {run.frozen.run_id} {secrets.token_hex(4)}"
     ordinal = claim_ordinal(run.catalog, first, owner)
-    run.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal))
+    begin(lambda: run.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal)))
     return ordinal
 
 

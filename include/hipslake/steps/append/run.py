@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -25,6 +26,7 @@ from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
 from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others
+from hipslake.storage.small_files import together
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import give_up
 from hipslake.versions.version_write import writing
@@ -77,14 +79,17 @@ class _Job:
         self.run = AppendRun(request, engine)
         self.catalog, self.key = self.run.catalog, self.run.key
         self.versions = VersionLog(self.catalog)
-        self.changes: dict[str, GroupChange] = {}  # of the last merge
+        self.base: CatalogMetadata | None = None  # of the last merge
+        self.changes: dict[str, GroupChange] = {}  # likewise
 
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         with writing(self.catalog) as write:
-            note_attempt(self.run.folder, ATTEMPTS, write.id, self.run.state)
-            merged = merge(self.run, newest_version(self.catalog, write.pin), write.id)
-            self.changes = merged.changes
+            note = partial(note_attempt, self.run.folder, ATTEMPTS, write.id, self.run.state)
+            newest = partial(newest_version, self.catalog, write.pin)
+            _, base, claimed = together(self.catalog, note, newest, self.run.claimed_ordinal)
+            merged = merge(self.run, base, write.id, claimed)
+            self.base, self.changes = base, merged.changes
             self._check_marks(merged)
             with self.run.phases("commit"):
                 committed = commit_where_it_fits(self.catalog, write, lambda: next_version(merged))
@@ -95,7 +100,7 @@ class _Job:
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Update the pointers, and report what the run did."""
         with self.run.phases("pointers"):
-            newest = point_at_newest(self.catalog)
+            newest = point_at_newest(self.catalog, known=metadata.version)
         log.info(
             "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
         )
@@ -130,7 +135,9 @@ class _Job:
     def _replaced_rows(self, metadata: CatalogMetadata) -> int:
         with suppress(VersionNotFoundError, FileNotFoundError):  # vacuumed meanwhile
             if metadata.parent is not None:
-                before = CatalogMetadata.from_json(self.versions.read(metadata.parent))
+                before = self.base
+                if before is None or before.version != metadata.parent:
+                    before = CatalogMetadata.from_json(self.versions.read(metadata.parent))
                 replaced = before.increment(self.key, self.catalog)
                 return replaced.rows if replaced else 0
         return 0

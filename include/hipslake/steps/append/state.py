@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from hipslake.steps.ingest.write_state import WriteState, plans_of_groups
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import together
 
 
 class Attempt(Frozen):
@@ -124,21 +125,30 @@ def store_attempt(
     coverage: PixelTree,
 ) -> None:
     """Store in the run folder what `load_append_state` loads."""
-    folder.write(attempt_path(attempt.write_id, "schema.arrow"), schema.serialize().to_pybytes())
     columns = {"order": pa.int32(), "npix": pa.int64(), "rows": pa.int64()}
-    tables = [
+    planned = [
         pa.table({"group": [group] * len(found), **{name: getattr(found, name) for name in columns}})
         for group, found in regions.items()
     ]
-    write_table(folder, attempt_path(attempt.write_id, "regions.parquet"), pa.concat_tables(tables))
-    tables = [
+    stand = [
         table.append_column("group", pa.array([group] * len(table), pa.string()))
         for group, table in standing.items()
     ]
-    write_table(folder, attempt_path(attempt.write_id, "standing.parquet"), pa.concat_tables(tables))
-    taken_out = pa.table({"order": coverage.order, "npix": coverage.npix})
-    write_table(folder, attempt_path(attempt.write_id, "taken_out.parquet"), taken_out)
-    folder.write(attempt_path(attempt.write_id, "attempt.json"), attempt.model_dump_json().encode())
+    tables = {
+        "regions.parquet": pa.concat_tables(planned),
+        "standing.parquet": pa.concat_tables(stand),
+        "taken_out.parquet": pa.table({"order": coverage.order, "npix": coverage.npix}),
+    }
+    files = {
+        "schema.arrow": schema.serialize().to_pybytes(),
+        "attempt.json": attempt.model_dump_json().encode(),
+    }
+    path = partial(attempt_path, attempt.write_id)
+    together(
+        folder,
+        *(partial(write_table, folder, path(name), table) for name, table in tables.items()),
+        *(partial(folder.write, path(name), data) for name, data in files.items()),
+    )
 
 
 @lru_cache(maxsize=2)

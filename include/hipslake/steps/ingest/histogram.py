@@ -42,6 +42,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import beside
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +67,9 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     run, inputs = folder.run(), folder.inputs()
     spec, source_spec = run.spec, run.source
     source = open_source(source_spec)
-    storage.delete_tree(_PARTS)
     parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
-    with phases("splits"):
+    with phases("splits"), beside(storage) as begin:
+        begin(lambda: _delete_parts(storage))
         splits = SplitList.of(source.splits(inputs.files, request.split_target_bytes))
         schema = source.schema(inputs.files)
         if schema is not None:
@@ -151,9 +152,9 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             order = int(histogram.order.max())
             deepened[order] = int(crowded.sum())
             log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
-    with phases("store"):
+    with phases("store"), beside(storage) as begin:
+        begin(lambda: storage.delete_tree(parts))
         store_histogram(storage, table, schema, histogram, row_bytes)
-    storage.delete_tree(parts)
     bad = sum(rejected.values())
     return HistogramReport(
         files=len(inputs.files),
@@ -176,6 +177,12 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         row_bytes=weights,
         seconds=phases.seconds,
     )
+
+
+def _delete_parts(folder: Storage) -> None:
+    """Delete what earlier attempts have left; of most there is nothing, and one listing tells that."""
+    for entry in folder.list(_PARTS):
+        folder.delete_tree(entry.path)
 
 
 def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
@@ -224,9 +231,9 @@ def store_histogram(
     row_bytes : mapping of str to float
         Per column group, the bytes of a row in a leaf file.
     """
-    splits.write(folder, RunFolder.SPLITS)
-    folder.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, beside(folder) as begin:
+        begin(lambda: splits.write(folder, RunFolder.SPLITS))
+        begin(lambda: folder.write(RunFolder.SCHEMA, schema.serialize().to_pybytes()))
         summed = pool.submit(
             lambda: write_table(folder, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
         )

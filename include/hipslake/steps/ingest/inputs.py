@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hipslake.catalog.committing import newest_version
+from hipslake.catalog.committing import described_version
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
@@ -19,11 +19,13 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
-from hipslake.steps.published import version_made_of
+from hipslake.steps.published import number_if_made_of
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder, fingerprint_of
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import beside
 from hipslake.versions.heartbeat import abandon
+from hipslake.versions.log import VersionLog
 
 MOST_NAMED = 20
 """Of the names that are passed over, in a report."""
@@ -43,25 +45,30 @@ def run(request: InputsRequest) -> InputsReport:
     """
     phases = Phases()
     frozen = request.folder.run()
-    may_be_empty = frozen.spec.mode.by_intervals and frozen.spec.on_empty != "fail"
-    with phases("list"):
+    by_intervals, catalog = frozen.spec.mode.by_intervals, Storage.at(frozen.catalog_uri)
+    may_be_empty = by_intervals and frozen.spec.on_empty != "fail"
+    with phases("list"), beside(catalog) as begin:
+        newest = begin(VersionLog(catalog).read_newest) if by_intervals or not frozen.force else None
         files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
+        found = None if newest is None else newest.result()
     fingerprint = run_fingerprint(
         frozen.spec, frozen.library_version, files, frozen.objects, content=request.content
     )
-    catalog = Storage.at(frozen.catalog_uri)
-    with phases("compare"):
-        unchanged = None if frozen.force else version_made_of(catalog, frozen, fingerprint)
+    unchanged = None
+    if found is not None and not frozen.force:
+        with phases("compare"):
+            unchanged = number_if_made_of(*found, catalog, frozen, fingerprint)
     inputs = FrozenInputs(
         files=files, fingerprint=fingerprint, unchanged_version=unchanged, given=bool(request.files)
     )
-    request.folder.write(RunFolder.FILES, inputs)
-    if unchanged is None and files:
-        with phases("columns"):
-            standing = newest_version(catalog) if frozen.spec.mode.by_intervals else None
-            check_source(open_source(frozen.source), files, frozen.spec, standing, frozen.felis)
-    else:  # nothing will be written, so the folder waits for no next step
-        abandon(catalog, frozen.write_id)
+    with beside(request.folder.storage) as begin:
+        begin(lambda: request.folder.write(RunFolder.FILES, inputs))
+        if unchanged is None and files:
+            with phases("columns"):
+                standing = described_version(catalog, *found) if by_intervals and found else None
+                check_source(open_source(frozen.source), files, frozen.spec, standing, frozen.felis)
+        else:  # nothing will be written, so the folder waits for no next step
+            abandon(catalog, frozen.write_id)
     return InputsReport(
         files=len(files),
         bytes=inputs.total_bytes,

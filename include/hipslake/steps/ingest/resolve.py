@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from datetime import UTC, datetime
+from functools import partial
 
 from pydantic import AwareDatetime
 
-from hipslake.catalog.committing import newest_version
+from hipslake.catalog.committing import described_version
 from hipslake.catalog.evolution import as_it_stands
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
 from hipslake.sources.felis import digest_of, read_felis
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
-from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
+from hipslake.steps.first import Standing, check_free_space, earlier_run, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import RunFolder, Window, catalog_uri
+from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import beside
 from hipslake.versions.log import VersionLog
 
 
@@ -45,13 +48,15 @@ def run(request: ResolveRequest) -> ResolveReport:
             named = spec.felis.model_copy(update={"sha256": digest_of(felis)})
             spec = spec.model_copy(update={"felis": named})
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
-    with phases("warehouse"):
-        catalog.check_writable()
+    with phases("warehouse"), beside(catalog) as begin:
+        begin(catalog.check_writable)
         check_free_space(catalog)
-        version = VersionLog(catalog).newest()
-        if version and spec.mode.by_intervals and (standing := newest_version(catalog)) is not None:
-            spec = as_it_stands(standing, spec)
-    frozen = freeze_run(request, spec, catalog, Owner(kind="catalog", name=spec.name)).model_copy(
+        earlier = begin(partial(earlier_run, request.folder))
+        standing = _standing(catalog, spec, earlier)
+    if standing.text is not None:
+        spec = as_it_stands(described_version(catalog, standing.newest, standing.text), spec)
+    owner = Owner(kind="catalog", name=spec.name)
+    frozen = freeze_run(request, spec, catalog, owner, standing).model_copy(
         update={
             "window": request.window,
             "objects": freeze_objects(spec, request.warehouse),
@@ -59,16 +64,25 @@ def run(request: ResolveRequest) -> ResolveReport:
             "felis": felis,
         }
     )
-    request.folder.write(RunFolder.RUN, frozen)
-    with phases("sweep"):
-        swept = swept_orphans(catalog, frozen.write_id)
+    with phases("sweep"), beside(catalog) as begin:
+        begin(lambda: request.folder.write(RunFolder.RUN, frozen))
+        swept = swept_orphans(catalog, frozen.write_id, standing.text)
     return ResolveReport(
         catalog=spec.name,
         write_id=frozen.write_id,
-        version=version,
+        version=standing.newest or None,
         swept=tuple(swept),
         seconds=phases.seconds,
     )
+
+
+def _standing(catalog: Storage, spec: CatalogSpec, earlier: Future[FrozenRun | None]) -> Standing:
+    """What stands; a version that a run will replace is not read, as it may be damaged."""
+    log = VersionLog(catalog)
+    if not spec.mode.by_intervals:
+        return Standing(log.newest() or 0, None, earlier.result())
+    newest, text = log.read_newest() or (0, None)
+    return Standing(newest, text, earlier.result())
 
 
 def resolve_window(

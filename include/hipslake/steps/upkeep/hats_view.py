@@ -22,13 +22,13 @@ from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
-from hipslake.errors import VersionNotFoundError
+from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import in_threads
+from hipslake.storage.small_files import beside, in_threads
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinning
 
@@ -51,12 +51,12 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
     unchanged : Unchanged
         How files of older writes get into the tree.
     """
-    phases = Phases()
-    versions = VersionLog(catalog)
-    if versions.newest() is None:  # an append that found no row for the first version
-        return HatsViewReport(catalog_uri=catalog.uri())
+    phases, versions = Phases(), VersionLog(catalog)
     with pinning(catalog) as pin:
-        metadata, shown = _hold_shown(catalog, versions, pin)
+        try:
+            metadata, shown = _hold_shown(catalog, versions, pin)
+        except CatalogNotFoundError:  # an append that found no row for the first version
+            return HatsViewReport(catalog_uri=catalog.uri())
         linked = copied = 0
         if not metadata.total_rows:
             log.info("Version %d has no row, and so no tree.", metadata.version)
@@ -67,7 +67,7 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
         elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
             _draw(catalog, metadata)  # of a tree that a night or a compaction has made at once
         with phases("pointers"):
-            point_at_newest(catalog, hats_view=True, unchanged=unchanged)
+            point_at_newest(catalog, hats_view=True, unchanged=unchanged, known=metadata.version)
     return HatsViewReport(
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
@@ -107,9 +107,11 @@ def _build_tree(
             progress.tell(len(made))
         linked += len(made)
         copied += made.count(False)
-    _draw(catalog, metadata, older)
-    if metadata.layout is Layout.HATS:
-        write_hats_files(catalog, metadata, point_map_of(catalog, metadata, older), older)
+    with beside(catalog) as begin:  # the pictures come before the last file of the tree
+        begin(lambda: _draw(catalog, metadata, older))
+        point_map = point_map_of(catalog, metadata, older) if metadata.layout is Layout.HATS else None
+    if point_map is not None:
+        write_hats_files(catalog, metadata, point_map, older)
     else:
         catalog.write(tree_marker(metadata.write_id), marker_text(metadata))
     log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)

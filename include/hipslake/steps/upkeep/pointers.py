@@ -26,7 +26,13 @@ TREE_POINTERS = (HATS.COLLECTION, CURRENT, WHERE_TO_LOOK)
 """What leads readers to trees."""
 
 
-def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unchanged | None = None) -> int:
+def point_at_newest(
+    catalog: Storage,
+    *,
+    hats_view: bool = False,
+    unchanged: Unchanged | None = None,
+    known: int | None = None,
+) -> int:
     """Make every pointer name the newest version; return its number.
 
     Parameters
@@ -35,6 +41,8 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unc
         At the catalog's root.
     hats_view, unchanged
         As for `pointers_of`.
+    known : int, optional
+        A version that stands, and is most likely the newest.
     """
 
     def describe(data: bytes) -> RootPointers:
@@ -42,7 +50,7 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unc
         return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged)
 
     watched = ((CURRENT,) if catalog.is_local else ()) + ((HATS.COLLECTION,) if hats_view else ())
-    return VersionLog(catalog).publish_pointers(describe, watched=watched)
+    return VersionLog(catalog).publish_pointers(describe, watched=watched, known=known)
 
 
 def pointers_of(
