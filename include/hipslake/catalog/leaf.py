@@ -160,12 +160,13 @@ def _first_pages(footer: pq.FileMetaData) -> list[tuple[int, int]]:
     """Where the first pages of the columns of the first row group lie, in bytes [start, stop)."""
     group = footer.row_group(0)
     chunks = [group.column(at) for at in range(group.num_columns)]
-    starts = [
-        min(at for at in (chunk.dictionary_page_offset, chunk.data_page_offset) if at is not None)
-        for chunk in chunks
-    ]
-    sizes = [min(chunk.total_compressed_size, PAGE_BYTES + _BUFFER_BYTES) for chunk in chunks]
-    return [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    found = []
+    for chunk in chunks:
+        data = chunk.data_page_offset
+        start = data if chunk.dictionary_page_offset is None else min(chunk.dictionary_page_offset, data)
+        stop = min(start + chunk.total_compressed_size, data + PAGE_BYTES + _BUFFER_BYTES)
+        found.append((start, stop))
+    return found
 
 
 @contextmanager

@@ -115,6 +115,7 @@ class Engine(Protocol):
         result: pa.Schema,
         block_bytes: int = MAX_BLOCK_BYTES,
         scratch: Scratch | None = None,
+        at_once: int = 1,
     ) -> pa.Table:
         """Route rows from map tasks to reduce tasks, and return what those gave, in no particular order.
 
@@ -135,6 +136,9 @@ class Engine(Protocol):
         block_bytes : int
             Largest block in bytes; a batch above it is cut by rows, and a single row above it travels alone.
         scratch : Scratch, optional
+        at_once : int
+            Reduce tasks that may run at once even if there are fewer cores: they wait for a store more than
+            they work, and memory holds so many. An engine whose tasks are processes does not heed it.
 
         Raises
         ------

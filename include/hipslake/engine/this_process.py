@@ -71,6 +71,7 @@ class ThisProcess:
         result: pa.Schema,
         block_bytes: int = MAX_BLOCK_BYTES,
         scratch: Scratch | None = None,
+        at_once: int = 1,
     ) -> pa.Table:
         waiting: dict[int, list[Block]] = {}
         lock = threading.Lock()
@@ -88,13 +89,18 @@ class ThisProcess:
 
         self._together("routing", route, list(range(sources)), pa.schema([]))
         assert all(0 <= target < targets for target in waiting), "a target that was not announced"
-        return self._together("gathering", gather, sorted(waiting), result)
+        return self._together("gathering", gather, sorted(waiting), result, at_once)
 
     def _stages(self) -> list[Stage]:
         return [self._stage] if self._stage.tasks else []
 
     def _together(
-        self, name: str, work: Callable[[int], list[pa.RecordBatch]], numbers: list[int], schema: pa.Schema
+        self,
+        name: str,
+        work: Callable[[int], list[pa.RecordBatch]],
+        numbers: list[int],
+        schema: pa.Schema,
+        at_once: int = 1,
     ) -> pa.Table:
         def counted(number: int) -> list[pa.RecordBatch]:
             found = work(number)
@@ -105,7 +111,7 @@ class ThisProcess:
         self._stage = Stage(name, 0, len(numbers))
         if len(numbers) == 1:
             return pa.Table.from_batches(counted(numbers[0]), schema)
-        with ThreadPoolExecutor(self._cores, thread_name_prefix="task") as pool:
+        with ThreadPoolExecutor(max(self._cores, at_once), thread_name_prefix="task") as pool:
             try:
                 found = list(pool.map(counted, numbers))
             except BaseException:

@@ -83,6 +83,7 @@ class SparkEngine:
         result: pa.Schema,
         block_bytes: int = MAX_BLOCK_BYTES,
         scratch: Scratch | None = None,
+        at_once: int = 1,
     ) -> pa.Table:
         with self._transport(scratch, targets) as transport:
             frame = exchange(

@@ -40,7 +40,7 @@ from hipslake.versions.log_files import (
     version_path,
     write_tombstone_list,
 )
-from hipslake.versions.pointer_files import PointerFiles
+from hipslake.versions.pointer_files import PointerFiles, standing_pointers
 
 _LOOKS = 100
 
@@ -313,8 +313,12 @@ class VersionLog:
             Others kept committing in between; they publish the pointers too.
         """
         for _ in range(_LOOKS):
-            newest, data, pointed_at = self._committed_newest(known)
-            standing = PointerFiles(self._storage, newest, watched)
+            (newest, data, pointed_at), before = together(
+                self._storage,
+                partial(self._committed_newest, known),
+                partial(standing_pointers, self._storage, watched),
+            )
+            standing = PointerFiles(self._storage, newest, before)
             try:
                 pointers = describe(data) if describe else RootPointers()
             except FileNotFoundError:
@@ -326,10 +330,9 @@ class VersionLog:
                 changed = standing.replace(copy)
                 for path, target in pointers.links.items():
                     changed |= standing.link(path, target)
-                changed |= standing.replace(pointers.files)
+                changed |= standing.replace(pointers.files, pointers.absent)
             else:  # which has no links
-                changed = standing.replace({**copy, **pointers.files})
-            changed |= standing.remove(pointers.absent)
+                changed = standing.replace({**copy, **pointers.files}, pointers.absent)
             if not changed:
                 return newest
         raise self._too_fast("pointed at")

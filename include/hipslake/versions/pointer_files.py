@@ -22,16 +22,15 @@ class PointerFiles:
         At the root.
     number : int
         The newest version.
-    watched : collection of str
-        Pointers that are read now, and not changed if another run changes them after this: a slow run could
-        else restore an old pointer, whose files may be deleted.
+    before : mapping
+        From `standing_pointers`, of those that are not changed if another run has changed them since: a slow
+        run could else restore an old pointer, whose files may be deleted.
     """
 
-    def __init__(self, storage: Storage, number: int, watched: Collection[str] = ()) -> None:
+    def __init__(self, storage: Storage, number: int, before: Mapping[str, str | bytes | None]) -> None:
         self._storage = storage
         self._number = number
-        standing = together(storage, *(partial(self._standing, path) for path in watched))
-        self._before = dict(zip(watched, standing, strict=True))
+        self._before = before
 
     def link(self, path: str, target: str) -> bool:
         """Make a symbolic link point to a target; False where the store has no links."""
@@ -42,48 +41,57 @@ class PointerFiles:
             return True
         return self._storage.symlink(path, target)
 
-    def replace(self, contents: Mapping[str, bytes]) -> bool:
-        """Write the contents of files, by path: on a local disk in their order, in a store side by side."""
+    def replace(self, contents: Mapping[str, bytes], absent: Sequence[str] = ()) -> bool:
+        """Write the contents of files, by path, and then remove files or symbolic links.
+
+        On a local disk in their order, in a store side by side.
+        """
         if self._storage.is_local:
-            changed = [path for path, content in contents.items() if self._replace(path, content)]
-            return bool(changed)
-        asks = [partial(self._standing, path) for path in contents]
-        *standing, overtaken = together(self._storage, *asks, self._overtaken)
-        now = dict(zip(contents, standing, strict=True))
+            found = [self._replace(path, content) for path, content in contents.items()]
+            return any([*found, *(self._remove(path) for path in absent)])
+        asks = [partial(_standing, self._storage, path) for path in contents]
+        looks = [partial(self._storage.is_file, path) for path in absent]
+        overtaken, *found = together(self._storage, self._overtaken, *asks, *looks)
+        now = dict(zip(contents, found, strict=False))
         changed = [path for path, content in contents.items() if self._before.get(path, now[path]) != content]
         if not overtaken:
             mine = [path for path in changed if self._before.get(path, now[path]) == now[path]]
             together(self._storage, *(partial(self._storage.write, path, contents[path]) for path in mine))
-        return bool(changed)
-
-    def remove(self, paths: Sequence[str]) -> bool:
-        """Remove files or symbolic links."""
-        return any(together(self._storage, *(partial(self._remove, path) for path in paths)))
+        left = [path for path, stands in zip(absent, found[len(contents) :], strict=True) if stands]
+        return any([*changed, *(self._remove(path) for path in left)])
 
     def _replace(self, path: str, content: bytes) -> bool:
         is_watched = path in self._before
-        standing = self._before[path] if is_watched else self._standing(path)
+        standing = self._before[path] if is_watched else _standing(self._storage, path)
         if standing == content:
             return False
-        if not (is_watched and self._standing(path) != standing) and not self._overtaken():
+        if not (is_watched and _standing(self._storage, path) != standing) and not self._overtaken():
             self._storage.write(path, content)
         return True
 
     def _remove(self, path: str) -> bool:
         if self._storage.symlink_target(path) is None and not self._storage.is_file(path):
             return False
-        if (path not in self._before or self._standing(path) == self._before[path]) and not self._overtaken():
+        if (
+            path not in self._before or _standing(self._storage, path) == self._before[path]
+        ) and not self._overtaken():
             self._storage.delete(path)
         return True
 
-    def _standing(self, path: str) -> str | bytes | None:
-        """The target of a link, or the content of a file."""
-        if path == CURRENT:
-            return self._storage.symlink_target(path)
-        try:
-            return self._storage.read(path)
-        except FileNotFoundError:
-            return None
-
     def _overtaken(self) -> bool:
         return self._storage.is_file(version_path(self._number + 1))
+
+
+def standing_pointers(storage: Storage, paths: Collection[str]) -> dict[str, str | bytes | None]:
+    """What stands at the paths of pointers: targets of links, contents of files, None where there is none."""
+    found = together(storage, *(partial(_standing, storage, path) for path in paths))
+    return dict(zip(paths, found, strict=True))
+
+
+def _standing(storage: Storage, path: str) -> str | bytes | None:
+    if path == CURRENT:
+        return storage.symlink_target(path)
+    try:
+        return storage.read(path)
+    except FileNotFoundError:
+        return None

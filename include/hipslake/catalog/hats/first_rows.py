@@ -14,6 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 
 THUMBNAIL = "data_thumbnail.parquet"
 
@@ -44,8 +45,8 @@ def known_first_rows(
         return {}
     data = b""
     with suppress(FileNotFoundError):
-        data = storage.read(HATS.view_file(older.write_id, group, THUMBNAIL))
-        listing = storage.read(HATS.view_file(older.write_id, group, CHECKSUMS))
+        paths = [HATS.view_file(older.write_id, group, name) for name in (THUMBNAIL, CHECKSUMS)]
+        data, listing = in_threads(storage, storage.read, paths)
         listed = listed_checksums(listing) or {}
         if listed.get(HATS.view_file(older.write_id, group, THUMBNAIL)) != checksum_of(data):
             data = b""

@@ -24,6 +24,7 @@ from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
 from hipslake.catalog.leaf import footer_votable
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 
 FOOTERS = "dataset/_metadata"
 PARTS = "dataset/_metadata.parts.json"
@@ -169,8 +170,8 @@ def known_parts(
         beside it name.
     """
     with suppress(FileNotFoundError):
-        listed = listed_checksums(storage.read(place(CHECKSUMS))) or {}
-        told, content = (storage.read(place(name)) for name in (PARTS, FOOTERS))
+        listing, told, content = in_threads(storage, storage.read, map(place, (CHECKSUMS, PARTS, FOOTERS)))
+        listed = listed_checksums(listing) or {}
         if listed.get(place(PARTS)) == checksum_of(told) and listed.get(place(FOOTERS)) == checksum_of(
             content
         ):

@@ -108,8 +108,14 @@ def write_hats_group(
     }
     covered = point_map.covered, point_map.order
     files |= {"moc.fits": moc_fits(*covered), "moc.json": moc_json(*covered)}
-    known = {} if older is None else known_first_rows(storage, older, group, schema)
-    parts = {} if older is None else _known_parts(storage, older, group, schema)
+    known: dict[str, pa.RecordBatch] = {}
+    parts: dict[str, FooterPart] = {}
+    if older is not None:
+        known, parts = together(
+            storage,
+            partial(known_first_rows, storage, older, group, schema),
+            partial(_known_parts, storage, older, group, schema),
+        )
     footers, first_rows = _read_leaves(storage, schema, partitions, parts, THUMBNAIL_ROWS, known)
     if told_to_hats(metadata).per_partition_statistics:
         files |= _statistics(storage, schema, partitions)

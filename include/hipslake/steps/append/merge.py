@@ -35,7 +35,7 @@ from hipslake.steps.append.state import Attempt, regions_of_group, store_attempt
 from hipslake.steps.append.tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
 from hipslake.steps.ingest.draft import marks_of_run
 from hipslake.steps.ingest.plan import rows_and_limit
-from hipslake.steps.ingest.request import RowBytes
+from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, RowBytes
 from hipslake.steps.margin.build_margins import MarginUpdate
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.run import RunFolder
@@ -46,6 +46,8 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.ordinals import claim_ordinal
 
 _IN_MEMORY = 4  # bytes of a row, for one that it takes in a leaf file, about
+_MOST_AT_ONCE = 16  # reduce tasks
+_BYTES_AT_ONCE = 2 * DEFAULT_TARGET_BYTES  # that they hold in memory, about
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,7 @@ def _changes(
             result=RESULT_SCHEMA,
             block_bytes=run.request.block_bytes,
             scratch=scratch,
+            at_once=_at_once(run.catalog, task.state.heaviest),
         )
     changes = {}
     for group in groups:
@@ -268,6 +271,11 @@ def _changes(
         _check_closed(group, pc.sum(removed["closed"]).as_py() or 0, settled)
         changes[group] = change
     return changes
+
+
+def _at_once(catalog: Storage, heaviest: int) -> int:
+    """How many reduce tasks may run at once: of a store, which makes them wait, as many as are light."""
+    return 1 if catalog.is_local else max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(heaviest, 1)))
 
 
 def _ordinal(run: AppendRun, base: CatalogMetadata | None, claimed: int | None, begin: Begin) -> int:

@@ -37,6 +37,8 @@ class GroupPlan:
         The order-29 pixels of each leaf, [start, stop).
     target : int32[n]
         Reduce task; tasks are numbered over all groups.
+    bytes : int64[n]
+        In memory, about, of the rows that are read for each leaf.
     """
 
     group: str
@@ -47,6 +49,7 @@ class GroupPlan:
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
     target: NDArray[np.int32]
+    bytes: NDArray[np.int64]
 
     def leaves_of(self, target: int) -> range:
         """The places of a reduce task's leaves."""
@@ -90,7 +93,7 @@ def plans_of_groups(
         sizes = ((rows + old_rows) * row_bytes.get(group, 64.0)).astype(np.int64)
         target = assign_targets(sizes, target_bytes) + np.int32(first_target)
         first_target = int(target[-1]) + 1 if len(target) else first_target
-        plans.append(GroupPlan(group, schema, order, npix, rows, start, stop, target))
+        plans.append(GroupPlan(group, schema, order, npix, rows, start, stop, target, sizes))
     return tuple(plans)
 
 
@@ -144,6 +147,14 @@ class WriteState:
     def targets(self) -> int:
         """Number of reduce tasks."""
         return sum(int(plan.target[-1]) - int(plan.target[0]) + 1 for plan in self.plans if len(plan.target))
+
+    @property
+    def heaviest(self) -> int:
+        """Bytes in memory of the reduce task that has most, about; 0 if there is none."""
+        return max(
+            (int(np.bincount(plan.target, plan.bytes).max()) for plan in self.plans if len(plan.target)),
+            default=0,
+        )
 
     def plan_of(self, target: int) -> GroupPlan:
         """The plan that a reduce task belongs to."""
