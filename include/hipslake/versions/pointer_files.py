@@ -72,9 +72,8 @@ class PointerFiles:
     def _remove(self, path: str) -> bool:
         if self._storage.symlink_target(path) is None and not self._storage.is_file(path):
             return False
-        if (
-            path not in self._before or _standing(self._storage, path) == self._before[path]
-        ) and not self._overtaken():
+        changed = path in self._before and _standing(self._storage, path) != self._before[path]
+        if not changed and not self._overtaken():
             self._storage.delete(path)
         return True
 

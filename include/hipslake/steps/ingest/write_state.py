@@ -151,10 +151,8 @@ class WriteState:
     @property
     def heaviest(self) -> int:
         """Bytes in memory of the reduce task that has most, about; 0 if there is none."""
-        return max(
-            (int(np.bincount(plan.target, plan.bytes).max()) for plan in self.plans if len(plan.target)),
-            default=0,
-        )
+        weights = (np.bincount(plan.target, plan.bytes) for plan in self.plans if len(plan.target))
+        return max((int(weight.max()) for weight in weights), default=0)
 
     def plan_of(self, target: int) -> GroupPlan:
         """The plan that a reduce task belongs to."""
