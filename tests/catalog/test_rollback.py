@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hipslake import Catalog
@@ -115,10 +116,10 @@ def test_what_others_commit_meanwhile_is_rolled_back_too(
     before = Catalog.open(survey.root, version=1).read()
     commit, others = VersionLog.commit, [3, 4]
 
-    def overtaken(log: VersionLog, number: int, data: bytes, write_id: str) -> str:
+    def overtaken(log: VersionLog, number: int, data: bytes, write_id: str, **more: Any) -> str:
         if others:
             survey.night(others.pop())  # and while that one commits, the other one
-        return commit(log, number, data, write_id)
+        return commit(log, number, data, write_id, **more)
 
     monkeypatch.setattr(VersionLog, "commit", overtaken)
     catalog = survey.catalog.rollback(1)
@@ -127,7 +128,7 @@ def test_what_others_commit_meanwhile_is_rolled_back_too(
 
 
 def test_who_is_never_first_gives_up(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VersionLog, "commit", lambda *_: "conflict")
+    monkeypatch.setattr(VersionLog, "commit", lambda *_, **__: "conflict")
     with pytest.raises(ConflictError, match="committed first 100 times"):
         survey.catalog.rollback(1)
     assert survey.catalog.versions() == [1, 2, 3]

@@ -24,7 +24,7 @@ from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.errors import HipslakeError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
-from hipslake.versions import heartbeat, intents, log, orphans, pointer_files
+from hipslake.versions import heartbeat, intents, log, log_reader, orphans, pointer_files
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.intents import INTENTS
 from hipslake.versions.log import VersionLog
@@ -65,7 +65,7 @@ def no_chance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     tokens = SimpleNamespace(token_hex=lambda _: f"{_draw('token'):08x}")
     for module in (intents, heartbeat):
         monkeypatch.setattr(module, "secrets", tokens)
-    for module in (heartbeat, log, orphans, pointer_files):
+    for module in (heartbeat, log, log_reader, orphans, pointer_files):
         monkeypatch.setattr(module, "together", together)
     for module in (intents, orphans):
         monkeypatch.setattr(module, "in_threads", lambda _, look, given: map(look, given))

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
 
-class Standing(NamedTuple):
+class StandingState(NamedTuple):
     """What was just found to stand when a run begins.
 
     Attributes
@@ -51,7 +51,7 @@ def freeze_run(
     spec: CatalogSpec,
     catalog: Storage,
     owner: Owner,
-    standing: Standing | None = None,
+    standing: StandingState | None = None,
 ) -> FrozenRun:
     """Return the run of a catalog spec, to be frozen, with a write id of its own.
 
@@ -64,7 +64,7 @@ def freeze_run(
         At the root of the catalog that the run makes.
     owner : Owner
         The spec of the run.
-    standing : Standing, optional
+    standing : StandingState, optional
         What stands; looked for if not given.
 
     Raises

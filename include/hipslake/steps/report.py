@@ -16,8 +16,8 @@ from pydantic import AwareDatetime, Field
 from hipslake import errors
 from hipslake.errors import HipslakeError, StepError, VerificationError
 from hipslake.specs.base import Frozen
-from hipslake.steps.kept_files import keeping_files
 from hipslake.steps.run import RunFolder, now_utc, parse
+from hipslake.steps.run_storage import keeping_files
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.storage.small_files import beside

@@ -24,7 +24,7 @@ from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.steps.kept_files import run_storage
+from hipslake.steps.run_storage import run_storage
 from hipslake.steps.signing import signed, verified
 from hipslake.storage.addresses import is_below, is_same_address
 from hipslake.storage.folder import Storage

@@ -132,7 +132,7 @@ def test_a_publish_that_is_never_first_gives_up_and_may_be_tried_again(
     folder = written(warehouse, spec_file)
     check(folder)
     with monkeypatch.context() as others:
-        others.setattr(VersionLog, "commit", lambda *_: "conflict")
+        others.setattr(VersionLog, "commit", lambda *_, **__: "conflict")
         with pytest.raises(ConflictError, match="committed first 100 times") as caught:
             commit(folder)
     assert caught.value.retryable

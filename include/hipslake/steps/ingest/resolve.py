@@ -15,7 +15,7 @@ from hipslake.errors import SpecError
 from hipslake.sources.felis import digest_of, read_felis
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
-from hipslake.steps.first import Standing, check_free_space, earlier_run, freeze_run, swept_orphans
+from hipslake.steps.first import StandingState, check_free_space, earlier_run, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
 from hipslake.steps.report import Phases
@@ -76,13 +76,13 @@ def run(request: ResolveRequest) -> ResolveReport:
     )
 
 
-def _standing(catalog: Storage, spec: CatalogSpec, earlier: Future[FrozenRun | None]) -> Standing:
+def _standing(catalog: Storage, spec: CatalogSpec, earlier: Future[FrozenRun | None]) -> StandingState:
     """What stands; a version that a run will replace is not read, as it may be damaged."""
     log = VersionLog(catalog)
     if not spec.mode.by_intervals:
-        return Standing(log.newest() or 0, None, earlier.result())
+        return StandingState(log.newest() or 0, None, earlier.result())
     newest, text = log.read_newest() or (0, None)
-    return Standing(newest, text, earlier.result())
+    return StandingState(newest, text, earlier.result())
 
 
 def resolve_window(

@@ -1,0 +1,54 @@
+"""How many requests of a night to a store wait for each other: no more than there were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake import Catalog
+from hipslake.storage.folder import Storage
+
+from benchmarks import store_runs
+from benchmarks.append import rows_in
+from benchmarks.store_proxy import running_proxy
+from benchmarks.store_requests import chain, kinds_in_a_row, round_trips, within
+from tests.stores.s3_server import running_s3
+
+MOST = {"resolve": 7, "inputs": 6, "histogram": 11, "append": 38, "view": 32}
+"""Round trips one after the other; what is sent beside other requests does not count."""
+LATENCY = 0.05  # seconds: what takes this process less does not part requests that wait for each other
+LEAVES = 12
+
+
+def land(landing: str, night: int, rows: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    Storage.at(store_runs.folder_of_night(landing, night)).write("night.parquet", sink.getvalue())
+
+
+def test_requests_of_a_night_wait_for_each_other_no_more_than_they_did(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(store_runs.NIGHTLY, "threshold", "4000 rows")
+    with running_s3() as server, running_proxy(server.endpoint.removeprefix("http://")) as proxy:
+        place = f"s3://{server.make_bucket()}"
+        warehouse, landing = f"{place}/warehouse", f"{place}/landing"
+        with replace(server, endpoint=proxy.endpoint).reached():
+            for night, rows in enumerate((20_000, 2_000, 2_000)):
+                land(landing, night, rows_in(1, rows, seed=night))
+                proxy.set(latency=LATENCY if night == 2 else 0.0)
+                proxy.take()
+                spans = store_runs.Spans()
+                store_runs.night(spans, warehouse, landing, night)
+            asked = proxy.take().asked
+            catalog = Catalog.open(f"{warehouse}/catalogs/stars")
+            assert catalog.metadata.total_rows == 24_000
+            assert catalog.metadata.groups[0].leaves >= LEAVES
+    found = {}
+    for span in spans.kept:
+        mine = within(asked, span["began"], span["ended"])
+        found[span["name"]] = round_trips(mine), kinds_in_a_row(chain(mine))
+    assert set(found) == set(MOST)
+    assert all(found[step][0] <= most for step, most in MOST.items()), found
