@@ -1,0 +1,149 @@
+"""Files of a run folder in a store are fetched once in a step, and never taken for what they were."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hipslake.steps.report import Report, Request, perform
+from hipslake.steps.run_storage import MOST_KEPT, RunStorage, keeping_files, run_storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.objects import ObjectFiles
+
+
+@pytest.fixture
+def uri() -> str:
+    return f"memory://{uuid.uuid4().hex}/run"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often files are read from a store, by name."""
+    found: Counter[str] = Counter()
+    read = ObjectFiles.read
+
+    def counted(files: ObjectFiles, uri: str) -> bytes:
+        found[uri.rpartition("/")[2]] += 1
+        return read(files, uri)
+
+    monkeypatch.setattr(ObjectFiles, "read", counted)
+    return found
+
+
+def test_what_a_step_reads_is_fetched_once(uri: str, asked: Counter[str]) -> None:
+    plain = Storage.at(uri)
+    for name in ("a", "b", "c", "report"):
+        plain.write(name, name.encode())
+    with keeping_files(uri, ["a", "b", "missing"], "report") as probed:
+        assert probed == b"report"
+        assert asked == dict.fromkeys(("a", "b", "missing", "report"), 1)
+        for _ in range(2):
+            storage = run_storage(f"{uri}/")
+            assert [storage.read(name) for name in ("a", "b", "c", "report")] == [b"a", b"b", b"c", b"report"]
+        with pytest.raises(FileNotFoundError):
+            storage.read("missing")
+        assert asked == {"a": 1, "b": 1, "c": 2, "report": 3, "missing": 2}
+        assert type(run_storage(f"{uri}-other")) is Storage
+    assert type(run_storage(uri)) is Storage
+    with keeping_files(uri, [], "missing") as probed:
+        assert probed is None
+    with keeping_files(uri, ["a"]) as probed:
+        assert probed is None
+
+
+CHANGES: dict[str, Callable[[Storage], object]] = {
+    "write": lambda storage: storage.write("folder/a", b"new"),
+    "open": lambda storage: _written(storage),
+    "copy": lambda storage: storage.copy("other", "folder/a"),
+    "link": lambda storage: storage.link("other", "folder/a"),
+    "delete": lambda storage: storage.delete("folder/a"),
+    "delete_tree": lambda storage: storage.delete_tree("folder"),
+}
+
+
+def _written(storage: Storage) -> None:
+    with storage.open("folder/a", "wb") as file:
+        file.write(b"new")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_a_step_changes_is_not_kept_as_it_was(uri: str, change: str) -> None:
+    plain = Storage.at(uri)
+    plain.write("folder/a", b"old")
+    plain.write("other", b"new")
+    with keeping_files(uri, ["folder/a"]):
+        storage = run_storage(uri)
+        assert storage.read("folder/a") == b"old"
+        CHANGES[change](storage)
+        if change.startswith("delete"):
+            with pytest.raises(FileNotFoundError):
+                storage.read("folder/a")
+        else:
+            assert storage.read("folder/a") == plain.read("folder/a") == b"new"
+
+
+@pytest.mark.parametrize(("size", "reads"), [(MOST_KEPT, 0), (MOST_KEPT + 1, 1)])
+def test_what_a_step_writes_is_kept_if_it_is_small(
+    uri: str, asked: Counter[str], size: int, reads: int
+) -> None:
+    with keeping_files(uri, []):
+        run_storage(uri).write("a", memoryview(bytes(size)))
+        assert run_storage(uri).read("a") == bytes(size)
+        assert asked["a"] == reads
+    assert Storage.at(uri).read("a") == bytes(size)
+
+
+def test_a_task_elsewhere_gets_the_folder_alone(uri: str) -> None:
+    with keeping_files(uri, []):
+        storage = run_storage(uri)
+        assert isinstance(storage, RunStorage)
+        storage.write("a", b"1")
+        sent = pickle.loads(pickle.dumps(storage))
+        assert type(sent) is Storage
+        assert sent == Storage.at(uri)
+        assert sent.read("a") == b"1"
+
+
+def test_nothing_is_kept_of_a_folder_on_a_disk(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    with keeping_files(str(tmp_path), ["a"], "a") as probed:
+        assert probed == b"1"
+        assert type(run_storage(str(tmp_path))) is Storage
+        (tmp_path / "a").write_bytes(b"2")
+        assert run_storage(str(tmp_path)).read("a") == b"2"
+
+
+class WordRequest(Request):
+    """Say a word that a step before has left."""
+
+    step: ClassVar[str] = "word"
+    depends_on: ClassVar[str] = "request"
+    reads: ClassVar[tuple[str, ...]] = ("word",)
+
+
+class WordReport(Report):
+    """What was said."""
+
+    step: str = WordRequest.step
+    word: str = ""
+
+
+def said(request: Any) -> WordReport:
+    return WordReport(word=request.folder.storage.read("word").decode())
+
+
+def test_a_step_finds_what_was_left_since_the_one_before(uri: str, asked: Counter[str]) -> None:
+    Storage.at(uri).write("word", b"first")
+    assert perform(said, WordRequest(run_uri=uri), WordReport).word == "first"
+    assert asked == {"word": 1, "word.json": 1}
+    again = perform(said, WordRequest(run_uri=uri), WordReport)
+    assert (again.word, again.reused) == ("first", True)
+    Storage.at(uri).delete("reports/word.json")
+    Storage.at(uri).write("word", b"second")
+    assert perform(said, WordRequest(run_uri=uri), WordReport).word == "second"
+    assert Storage.at(uri).is_file("requests/word.json")
