@@ -60,10 +60,10 @@ def sampled_rows(scan: Scan, n: int, seed: int) -> pa.Table:
     of_part = np.searchsorted(ends, numbers, side="right")
     first = np.append(0, ends)
 
-    def read(at: int) -> pa.Table:
-        return reader.read_rows(parts[at], numbers[of_part == at] - first[at])
-
-    found = read_ahead(read, np.unique(of_part).tolist())
+    chosen = np.unique(of_part).tolist()
+    wanted = [numbers[of_part == at] - first[at] for at in chosen]
+    begun = reader.ahead([parts[at] for at in chosen], numbers=wanted)
+    found = read_ahead(lambda each: reader.read_rows(*each), zip(begun, wanted, strict=True))
     return pa.concat_tables([scan.schema.empty_table(), *found])
 
 
@@ -75,7 +75,7 @@ def part_rows(scan: Scan) -> list[int]:
     def count(part: Part) -> int:
         return part.rows if counting.takes_whole(part) else counting.read(part).num_rows
 
-    return list(read_ahead(count, parts))
+    return list(read_ahead(count, counting.ahead(parts, unless=counting.takes_whole)))
 
 
 def _first(scan: Scan, n: int) -> pa.Table:

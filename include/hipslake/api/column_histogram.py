@@ -123,7 +123,7 @@ def histogram_of(
             len(numbers) - len(real),
         )
 
-    for part in read_ahead(count, parts):
+    for part in read_ahead(count, reader.ahead(parts)):
         found.counts += part.counts
         for name in ("below", "above", "nulls", "nans"):
             setattr(found, name, getattr(found, name) + getattr(part, name))
@@ -151,7 +151,7 @@ def _ends(scan: Scan, column: str, values_of: Any) -> tuple[float, float]:
         numbers = numbers[np.isfinite(numbers)]
         return (float(numbers.min()), float(numbers.max())) if len(numbers) else (np.inf, -np.inf)
 
-    found = list(read_ahead(ends, parts))
+    found = list(read_ahead(ends, reader.ahead(parts)))
     low, high = min(low for low, _ in found), max(high for _, high in found)
     return (low, high) if low <= high else (0.0, 1.0)
 

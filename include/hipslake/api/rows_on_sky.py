@@ -120,7 +120,7 @@ def _occupied(catalog: CatalogReader, order: int) -> NDArray[np.int64]:
         return np.unique(reader.read(part)[HEALPIX_COLUMN].to_numpy() >> shift)
 
     large = [part for part in parts if part.stop - part.start > 1 << shift]
-    return np.unique(np.concatenate([start[small] >> shift, *read_ahead(pixels, large)]))
+    return np.unique(np.concatenate([start[small] >> shift, *read_ahead(pixels, reader.ahead(large))]))
 
 
 def _moc(npix: NDArray[np.int64], order: int) -> Moc:

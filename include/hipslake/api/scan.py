@@ -122,7 +122,7 @@ class Scan:
                 yield table.select([])
             return
         reader, parts = self.reading()
-        yield from read_ahead(reader.read, parts)
+        yield from read_ahead(reader.read, reader.ahead(parts))
 
     def to_arrow(self) -> pa.Table:
         """All rows as a table, ordered by (`_healpix_29`, `_row`)."""

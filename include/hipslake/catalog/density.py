@@ -9,7 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.leaf_rows import read_leaf
+from hipslake.catalog.leaf_fetching import FetchedRead, Read, fetched_each, read_of
+from hipslake.catalog.leaf_reads import LeafRead
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.engine.this_process import read_ahead
@@ -156,12 +157,28 @@ def counted_density(
     shift = 2 * (MAX_ORDER - order)
     schema = group.to_arrow()
 
-    def counted(path: str) -> NDArray[np.int64]:
-        found = read_leaf(storage, path, schema, [HEALPIX_COLUMN], None, inside)
+    chosen = table.select(["path", "bytes", "rows"]).take(pa.array(met)).to_pylist()
+    reads = [
+        read_of(
+            LeafRead(
+                storage,
+                file["path"],
+                schema,
+                [HEALPIX_COLUMN],
+                inside=inside,
+                size=file["bytes"],
+                rows=file["rows"],
+            )
+        )
+        for file in chosen
+    ]
+
+    def counted(read: Read | FetchedRead) -> NDArray[np.int64]:
+        found = read.table()
         return np.bincount((found[HEALPIX_COLUMN].to_numpy() >> shift) - first, minlength=count)
 
     counts = np.zeros(count, np.int64)
-    for some in read_ahead(counted, [str(path) for path in table["path"].take(pa.array(met)).to_pylist()]):
+    for some in read_ahead(counted, fetched_each(storage, reads)):
         counts += some
     return Density(order, counts, True)
 

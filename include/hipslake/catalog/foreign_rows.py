@@ -6,7 +6,7 @@ it follows from their positions. Equal ones keep the order of the files.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.leaf_form import LeafForm, form_of, given_schema
 from hipslake.catalog.leaf_opening import range_of, read_errors
+from hipslake.catalog.leaf_reads import chunk_ranges
 from hipslake.catalog.leaf_stamps import check_stamps
 from hipslake.engine.reordering import in_order
 from hipslake.errors import SchemaMismatchError, VerificationError
@@ -27,6 +28,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
+from hipslake.storage.held_file import HeldFile, Range
 from hipslake.storage.parquet_tail import opened_by_tail, parquet_tail
 
 
@@ -85,6 +87,7 @@ def foreign_rows(
     columns: Sequence[str],
     predicate: Predicate | None = None,
     inside: Intervals | None = None,
+    held: Mapping[str, HeldFile] | None = None,
 ) -> pa.Table:
     """The rows of one leaf that meet a condition, ordered by `_healpix_29` where there is one.
 
@@ -100,6 +103,8 @@ def foreign_rows(
     predicate : Predicate or None
     inside : Intervals or None
         Only rows in these; row groups outside are not read where the footers tell them.
+    held : mapping of str to HeldFile, optional
+        Files of the leaf of which something was fetched before.
 
     Raises
     ------
@@ -110,23 +115,23 @@ def foreign_rows(
     """
     form = form_of(schema)
     assert form is not None
-    asked = dict.fromkeys([*columns, *sorted(predicate.columns if predicate is not None else ())])
-    if form.healpix == "none":
-        if inside is not None:
-            raise SchemaMismatchError(
-                f"{storage.uri(path)}: its rows do not say where on the sky they lie, so that none can be "
-                "chosen by their place; read without pixels and region"
-            )
-        read = list(asked)
-    else:
-        read = list(dict.fromkeys([HEALPIX_COLUMN, *asked]))
+    held = held or {}
+    if form.healpix == "none" and inside is not None:
+        raise SchemaMismatchError(
+            f"{storage.uri(path)}: its rows do not say where on the sky they lie, so that none can be "
+            "chosen by their place; read without pixels and region"
+        )
+    read = _read_columns(form, columns, predicate)
     wanted = given_schema(pa.schema([schema.field(name) for name in read]))
     given = pa.schema([wanted.field(name) for name in columns])
     if predicate is not None and not set(read) <= {*predicate.columns, HEALPIX_COLUMN}:
         deciding = sorted(predicate.columns)
-        if not foreign_rows(storage, path, schema, deciding, predicate, inside).num_rows:
+        if not foreign_rows(storage, path, schema, deciding, predicate, inside, held).num_rows:
             return given.empty_table()  # most leaves, where few rows pass: their other columns are not read
-    tables = [_of_file(storage, file, wanted, form, inside) for file in current_files(storage, path, form)]
+    tables = [
+        _of_file(storage, file, wanted, form, inside, held.get(file))
+        for file in current_files(storage, path, form)
+    ]
     rows = pa.concat_tables(tables) if len(tables) != 1 else tables[0]
     if form.healpix != "none":
         rows = _along_curve(storage, path, rows)
@@ -135,6 +140,34 @@ def foreign_rows(
     if predicate is not None:
         rows = passing(predicate, rows)
     return rows.select(given.names)
+
+
+def _read_columns(form: LeafForm, columns: Sequence[str], predicate: Predicate | None) -> list[str]:
+    """The columns of a leaf that have to be known, each once."""
+    placed = [] if form.healpix == "none" else [HEALPIX_COLUMN]
+    deciding = sorted(predicate.columns) if predicate is not None else []
+    return list(dict.fromkeys([*placed, *columns, *deciding]))
+
+
+def foreign_ranges(
+    footer: pq.FileMetaData,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    predicate: Predicate | None,
+    inside: Intervals | None,
+) -> list[Range]:
+    """Where in a file the bytes lie that `foreign_rows` reads first: with a predicate, what decides.
+
+    Raises
+    ------
+    FooterError
+        The footer contradicts itself.
+    """
+    form = form_of(schema)
+    assert form is not None
+    read = _read_columns(form, columns if predicate is None else [], predicate)
+    chosen, stored = _row_groups(footer, form, inside), footer.schema.to_arrow_schema().names
+    return chunk_ranges(footer, chosen, _stored_columns(form, read, stored))
 
 
 def foreign_batches(
@@ -186,22 +219,37 @@ def row_group_ranges(footer: pq.FileMetaData, form: LeafForm) -> list[tuple[int,
     return [range_of(chunks, group, at) for group in groups]
 
 
+def _row_groups(footer: pq.FileMetaData, form: LeafForm, inside: Intervals | None) -> list[int]:
+    """The row groups that may hold rows of some intervals."""
+    return [
+        number
+        for number, span in enumerate(row_group_ranges(footer, form))
+        if span is None or inside is None or len(inside.within(*span))
+    ]
+
+
+def _stored_columns(form: LeafForm, names: Sequence[str], stored: Collection[str]) -> list[str]:
+    """The columns of a file by which some of the catalog are known."""
+    needed = [name for name in names if name in stored]
+    if form.healpix == "computed":
+        needed = [name for name in needed if name != HEALPIX_COLUMN]
+        needed += [name for name in (form.ra, form.dec) if name not in needed]
+    return needed
+
+
 def _of_file(
-    storage: Storage, path: str, wanted: pa.Schema, form: LeafForm, inside: Intervals | None
+    storage: Storage,
+    path: str,
+    wanted: pa.Schema,
+    form: LeafForm,
+    inside: Intervals | None,
+    held: HeldFile | None,
 ) -> pa.Table:
     """Rows of a file as a schema, with `_healpix_29` if that is asked for, in the order of the file."""
-    with read_errors(storage, path), opened_by_tail(storage, path) as file:
-        ranges = row_group_ranges(file.metadata, form)
-        chosen = [
-            number
-            for number, span in enumerate(ranges)
-            if span is None or inside is None or len(inside.within(*span))
-        ]
+    with read_errors(storage, path), opened_by_tail(storage, path, held) as file:
+        chosen = _row_groups(file.metadata, form, inside)
         stored = file.schema_arrow.names
-        needed = [name for name in wanted.names if name in stored]
-        if form.healpix == "computed":
-            needed = [name for name in needed if name != HEALPIX_COLUMN]
-            needed += [name for name in (form.ra, form.dec) if name not in needed]
+        needed = _stored_columns(form, wanted.names, stored)
         _check_held(storage, path, needed, stored, form)
         table = file.read_row_groups(chosen, needed, use_threads=file.metadata.num_rows >= 1 << 16)
     if form.healpix == "computed" and HEALPIX_COLUMN in wanted.names:

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from hipslake.catalog.foreign_rows import current_files, foreign_batches, foreign_rows, row_group_ranges
 from hipslake.catalog.leaf_form import LeafForm, form_of
 from hipslake.catalog.leaf_opening import leaf_file, range_of, read_errors
+from hipslake.catalog.leaf_reads import LeafRead, Wanted, column_places, row_groups_in
 from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_IDENTITY
-from hipslake.engine.reordering import in_order, in_sort_order
-from hipslake.errors import VerificationError
-from hipslake.predicates.evaluation import passing
+from hipslake.engine.reordering import in_sort_order
 from hipslake.predicates.predicate_tree import Predicate
-from hipslake.predicates.pruning import pushed_down
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel
-from hipslake.storage.column_chunks import ColumnChunks, check_chunks
+from hipslake.sphere.pixels import WHOLE_SKY, Pixel
+from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_tail import parquet_tail
 
-_FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20
-FEW_ROWS = 1 << 16
-"""Of a file: for fewer, handing columns to other threads costs more than it wins."""
 ALONG = [(name, "ascending") for name in ROW_IDENTITY]
 """The order of the rows of a catalog."""
-Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
-"""Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""
 
 
 def read_leaf(
@@ -48,6 +36,7 @@ def read_leaf(
     inside: Intervals | None,
     *,
     wanted: Wanted | None = None,
+    size: int | None = None,
 ) -> pa.Table:
     """The rows of one file that meet a condition, in the order of the file.
 
@@ -66,6 +55,8 @@ def read_leaf(
         Only rows in these, and only row groups that have any; of several, `columns` name `_healpix_29`.
     wanted : callable, optional
         Of the row groups inside, those that are read.
+    size : int, optional
+        Of the file, in bytes, where it is known: a store need not be asked then.
 
     Raises
     ------
@@ -74,112 +65,13 @@ def read_leaf(
     """
     if form_of(schema) is not None:
         return foreign_rows(storage, path, schema, columns, predicate, inside)
-    needed = columns
-    if predicate is not None:
-        needed = [*columns, *sorted(predicate.columns.difference(columns))]
-    with read_errors(storage, path):
-        fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
-        stored = fragment.physical_schema
-        in_threads = fragment.metadata.num_rows >= FEW_ROWS
-        condition = _span(inside)
-        skipping = None if predicate is None else pushed_down(predicate, schema, stored)
-        if skipping is not None:
-            condition = skipping if condition is None else condition & skipping
-        if inside is not None:
-            fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside, wanted))
-        if condition is not None:
-            asked = predicate.columns if predicate is not None and skipping is not None else ()
-            check_chunks(fragment, {HEALPIX_COLUMN, *asked})
-        table = _table_of(fragment, schema, needed, condition, in_threads=in_threads)
-    if predicate is not None:
-        table = passing(predicate, _of_types(table, schema)).select(columns)
-    if inside is not None and len(inside.start) > 1:
-        table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))
-    return table
+    return LeafRead(storage, path, schema, columns, predicate, inside, wanted, size=size).table()
 
 
 def leaf_files(storage: Storage, path: str, schema: pa.Schema) -> list[str]:
     """The files of a leaf, which has several where others wrote it as a folder; `schema` is its group's."""
     form = form_of(schema)
     return [path] if form is None else current_files(storage, path, form)
-
-
-def leaf_rows_at(
-    storage: Storage, path: str, schema: pa.Schema, columns: list[str], numbers: NDArray[np.int64]
-) -> pa.Table:
-    """Some rows of a file by their numbers in it, in their order; only row groups that hold them are read.
-
-    Parameters
-    ----------
-    storage, path, schema, columns
-        As for `read_leaf`.
-    numbers : int64[n]
-        Ascending.
-
-    Raises
-    ------
-    VerificationError
-        The file is missing or damaged, or has fewer rows.
-    """
-    if form_of(schema) is not None:
-        rows = foreign_rows(storage, path, schema, columns)
-        _check_length(storage, path, numbers, rows.num_rows)
-        return in_order(rows, numbers)
-    with read_errors(storage, path):
-        fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
-        footer = fragment.metadata
-        _check_length(storage, path, numbers, footer.num_rows)
-        lengths = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
-        ends = np.cumsum(lengths, dtype=np.int64)
-        of_group = np.searchsorted(ends, numbers, side="right")
-        chosen = np.unique(of_group)
-        read = np.cumsum(np.array(lengths, np.int64)[chosen])  # rows, up to the end of each that is read
-        skipped = (ends[chosen] - read)[np.searchsorted(chosen, of_group)]
-        fragment = fragment.subset(row_group_ids=chosen.tolist())
-        table = _table_of(fragment, schema, columns, None, in_threads=footer.num_rows >= FEW_ROWS)
-    return in_order(table, numbers - skipped)
-
-
-def _check_length(storage: Storage, path: str, numbers: NDArray[np.int64], rows: int) -> None:
-    if len(numbers) and numbers[-1] >= rows:
-        raise VerificationError(
-            f"{storage.uri(path)} has {rows} rows, fewer than metadata.json says; restore it or ingest "
-            "again: Catalog.verify() tells more"
-        )
-
-
-def _table_of(
-    fragment: ds.ParquetFileFragment,
-    schema: pa.Schema,
-    columns: list[str],
-    condition: ds.Expression | None,
-    *,
-    in_threads: bool,
-) -> pa.Table:
-    """Rows of a file that meet a condition."""
-    if set(schema.names) <= set(fragment.physical_schema.names):
-        return fragment.to_table(columns=columns, filter=condition, use_threads=in_threads)
-    # Written before the catalog had all its columns.
-    scanner = ds.Scanner.from_fragment(
-        fragment, schema=schema, columns=columns, filter=condition, use_threads=in_threads
-    )
-    return scanner.to_table()
-
-
-def _span(inside: Intervals | None) -> ds.Expression | None:
-    """A condition that rows in some intervals meet."""
-    if inside is None:
-        return None
-    if not len(inside.start):
-        return pc.scalar(False)
-    h29 = pc.field(HEALPIX_COLUMN)
-    return (h29 >= int(inside.start[0])) & (h29 < int(inside.stop[-1]))
-
-
-def _of_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the types that a schema has for its columns; files may hold others for the same values."""
-    wanted = pa.schema([schema.field(name) for name in table.column_names])
-    return table if table.schema.equals(wanted) else table.cast(wanted)
 
 
 def leaf_batches(
@@ -218,7 +110,7 @@ def leaf_batches(
         whole = interval == WHOLE_SKY or form.healpix == "none"
         return foreign_batches(storage, path, schema, None if whole else Intervals.union([start], [stop]))
     with leaf_file(storage, path, size) as file:
-        inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
+        inside = row_groups_in(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
         columns = [name for name in schema.names if name in held]
         table = file.read_row_groups(inside, columns, use_threads=False)  # a task is one core
@@ -260,20 +152,11 @@ def row_group_sizes(
     found = []
     with leaf_file(storage, path) as file:
         footer = file.metadata
-        chunks, wanted = ColumnChunks(footer), _places_of(footer, columns)
-        for number in _row_groups(footer, inside):
+        chunks, wanted = ColumnChunks(footer), column_places(footer, columns)
+        for number in row_groups_in(footer, inside):
             size = sum(chunks(number, at).total_uncompressed_size for at in wanted)
             found.append(RowGroupSize(range_of(chunks, number)[0], footer.row_group(number).num_rows, size))
     return found
-
-
-def _places_of(footer: pq.FileMetaData, columns: Collection[str]) -> list[int]:
-    """The leaf columns of a file that are of some columns."""
-    return [
-        at
-        for at, name in enumerate(column.path for column in footer.schema)
-        if name in columns or any(name.startswith(f"{column}.") for column in columns)
-    ]
 
 
 def _foreign_sizes(
@@ -285,7 +168,7 @@ def _foreign_sizes(
     for file in current_files(storage, path, form):
         with read_errors(storage, file):
             footer = parquet_tail(storage, file).footer
-            chunks, wanted = ColumnChunks(footer), _places_of(footer, [*columns, form.ra, form.dec])
+            chunks, wanted = ColumnChunks(footer), column_places(footer, [*columns, form.ra, form.dec])
             for number, span in enumerate(row_group_ranges(footer, form)):
                 if span is None or len(inside.within(*span)):
                     size = sum(chunks(number, at).total_uncompressed_size for at in wanted)
@@ -332,14 +215,3 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     rows = in_sort_order(pa.Table.from_batches(batches, schema), ALONG)
     found: list[pa.RecordBatch] = rows.to_batches()
     return found
-
-
-def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
-    """The row groups that may hold rows of some intervals; of these, those that are wanted."""
-    chunks = ColumnChunks(footer)
-    ranges = [range_of(chunks, number) for number in range(footer.num_row_groups)]
-    found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
-    if wanted is None or not found:
-        return found
-    chosen = wanted(*np.array([ranges[number] for number in found], np.int64).T)
-    return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]

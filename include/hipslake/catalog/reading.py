@@ -10,23 +10,26 @@ columns side by side, after a look at `_row`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.foreign_rows import check_rows
-from hipslake.catalog.leaf_rows import ALONG, leaf_rows_at, read_leaf
+from hipslake.catalog.joined_groups import joined_groups, one_table, selected
+from hipslake.catalog.leaf_fetching import FetchedRead, Read, fetched, lies_elsewhere, read_of
+from hipslake.catalog.leaf_reads import LeafRead
+from hipslake.catalog.leaf_rows import ALONG
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import RegionCut, Selection
 from hipslake.engine.reordering import in_order, in_sort_order
 from hipslake.engine.this_process import read_ahead
-from hipslake.errors import VerificationError
-from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel
 from hipslake.storage.folder import Storage
@@ -42,7 +45,13 @@ class Part:
     paths: dict[str, list[str]]
     gathered: set[str]  # groups of which a leaf has several files here
     file_rows: dict[str, list[int]]  # of each of these files
-    bytes: int = 0  # of all these files
+    file_bytes: dict[str, list[int]]
+    reads: dict[str, list[FetchedRead]] | None = None  # those that `PartReader.ahead` has begun
+
+    @property
+    def bytes(self) -> int:
+        """Of all these files."""
+        return sum(map(sum, self.file_bytes.values()))
 
     @property
     def rows(self) -> int:
@@ -80,7 +89,7 @@ def parts(
     start, stop = zip(*map(leaf_spans, tables), strict=True)
     first, last = coarsest(np.concatenate(start), np.concatenate(stop))
     found = [
-        Part(int(a), int(b), {group: [] for group in groups}, set(), {group: [] for group in groups})
+        Part(int(a), int(b), _lists(groups), set(), _lists(groups), _lists(groups))
         for a, b in zip(first, last, strict=True)
     ]
     for group, table, begin, end in zip(groups, tables, start, stop, strict=True):
@@ -92,10 +101,14 @@ def parts(
         for home, path, size, count in zip(homes.tolist(), paths, sizes, rows, strict=True):
             found[home].paths[group].append(path)
             found[home].file_rows[group].append(count)
-            found[home].bytes += size
+            found[home].file_bytes[group].append(size)
         for home in homes[1:][begin[chosen][1:] == begin[chosen][:-1]].tolist():
             found[home].gathered.add(group)
     return [part for part in found if any(part.paths.values())]
+
+
+def _lists(groups: list[str]) -> dict[str, list[Any]]:
+    return {group: [] for group in groups}
 
 
 def coarsest(
@@ -175,7 +188,7 @@ class PartReader:
         numbers : int64[n]
             Places among the rows that `read` gives, ascending.
         """
-        if part.gathered or not self.takes_whole(part):
+        if self._reads_whole(part):
             return in_order(self.read(part), numbers)
         with vacuum_told(self.storage, self.version):
             return self._table(part, numbers)
@@ -194,53 +207,118 @@ class PartReader:
             inside = None  # all of it
         return inside, cut
 
-    def _table(self, part: Part, numbers: NDArray[np.int64] | None) -> pa.Table:
-        selection = self.selection
+    def ahead(
+        self,
+        parts: Iterable[Part],
+        *,
+        numbers: Sequence[NDArray[np.int64]] | None = None,
+        unless: Callable[[Part], bool] = lambda part: False,
+    ) -> Iterator[Part]:
+        """The parts, for `read` or `read_rows` one after the other; files in stores are fetched ahead.
+
+        Parameters
+        ----------
+        parts : iterable of Part
+        numbers : sequence of int64[n], optional
+            Of each part, what `read_rows` is asked for.
+        unless : callable, optional
+            Whether a part will not be read.
+        """
+        if not lies_elsewhere(self.storage):
+            yield from parts
+            return
+        wanted = itertools.repeat(None) if numbers is None else numbers
+
+        def works() -> Iterator[tuple[tuple[Part, list[str]], list[Read]]]:
+            for part, rows in zip(parts, wanted, strict=False):
+                reads = self._reads(part, None if self._reads_whole(part) else rows)
+                pairs = [] if unless(part) else [(group, read) for group in reads for read in reads[group]]
+                yield (part, [group for group, _ in pairs]), [read for _, read in pairs]
+
+        for (part, groups), reads in fetched(works()):
+            begun: dict[str, list[FetchedRead]] = {group: [] for group in part.paths}
+            for group, read in zip(groups, reads, strict=True):
+                begun[group].append(read)
+            yield replace(part, reads=begun) if reads else part
+
+    def _reads_whole(self, part: Part) -> bool:
+        """Whether `read_rows` has to look at all rows of a part."""
+        return bool(part.gathered) or not self.takes_whole(part)
+
+    def _columns(self, part: Part, group: str, inside: Intervals | None, cut: RegionCut | None) -> list[str]:
+        """The columns of a group that are read in a part."""
+        selection, gathered = self.selection, group in part.gathered
+        needed = [
+            name for name in selection.columns[group] if cut is not None or name not in selection.cut_only
+        ]
+        for key, is_needed in (
+            (HEALPIX_COLUMN, inside is not None or cut is not None or gathered),
+            (ROW_COLUMN, len(selection.columns) > 1 or gathered),
+        ):
+            if is_needed and key not in needed:
+                needed.append(key)
+        return needed
+
+    def _reads(self, part: Part, numbers: NDArray[np.int64] | None) -> dict[str, list[Read]]:
+        """The reads of the files of a part, by group; of rows by number, only of files that have any."""
         inside, cut = self._cuts(part)
+        condition = self.selection.filter if len(self.selection.columns) == 1 else None
+        found: dict[str, list[Read]] = {}
+        for group in self.selection.columns:
+            schema, columns = self.schemas[group], self._columns(part, group, inside, cut)
+            wanted: Mapping[int, NDArray[np.int64] | None] = dict.fromkeys(range(len(part.paths[group])))
+            if numbers is not None:
+                wanted = _by_file(part.file_rows[group], numbers)
+            found[group] = [
+                read_of(
+                    LeafRead(
+                        self.storage,
+                        part.paths[group][at],
+                        schema,
+                        columns,
+                        condition,
+                        inside,
+                        numbers=of_file,
+                        size=part.file_bytes[group][at],
+                        rows=part.file_rows[group][at],
+                    )
+                )
+                for at, of_file in wanted.items()
+            ]
+        return found
+
+    def _table(self, part: Part, numbers: NDArray[np.int64] | None) -> pa.Table:
+        several_files = sum(map(len, part.paths.values())) > 1
+        if part.reads is None and several_files and lies_elsewhere(self.storage):
+            [part] = self.ahead([part], numbers=None if numbers is None else [numbers])
+        selection = self.selection
+        reads = self._reads(part, numbers) if part.reads is None else part.reads
         several = len(selection.columns) > 1
-        condition = selection.filter if not several else None
         tables = {}
-        for group, columns in selection.columns.items():
-            needed = [name for name in columns if cut is not None or name not in selection.cut_only]
-            gathered = group in part.gathered
-            for key, is_needed in (
-                (HEALPIX_COLUMN, inside is not None or cut is not None or gathered),
-                (ROW_COLUMN, several or gathered),
-            ):
-                if is_needed and key not in needed:
-                    needed.append(key)
+        for group in selection.columns:
             schema = self.schemas[group]
             for path, rows in zip(part.paths[group], part.file_rows[group], strict=True):
                 check_rows(self.storage, path, schema, rows)
-            if numbers is None:
-                leaves = [
-                    read_leaf(self.storage, path, schema, needed, condition, inside)
-                    for path in part.paths[group]
-                ]
-            else:
-                leaves = self._leaf_rows(part, group, needed, numbers)
-            table = _one_table(leaves, schema) if leaves else None
-            if table is not None and gathered:
+            leaves = [read.table() for read in reads[group]]
+            table = one_table(leaves, schema) if leaves else None
+            if table is not None and group in part.gathered:
                 table = in_sort_order(table, ALONG)
             tables[group] = table
-        found = _joined_groups(self.storage, part, tables, selection)
+        found = joined_groups(self.storage, part.paths, tables)
         if found is None:
             return selection.schema.empty_table()
+        _, cut = self._cuts(part)
         return selected(found, selection, cut, filtered=not several).cast(selection.schema)
 
-    def _leaf_rows(
-        self, part: Part, group: str, columns: list[str], numbers: NDArray[np.int64]
-    ) -> list[pa.Table]:
-        """The rows of some numbers within a part, from each file of a group that has any."""
-        ends = np.cumsum(part.file_rows[group])
-        of_file = np.searchsorted(ends, numbers, side="right")
-        found = []
-        for at in np.unique(of_file).tolist() or [0]:
-            before = int(ends[at - 1]) if at else 0
-            wanted = numbers[of_file == at] - before
-            path = part.paths[group][at]
-            found.append(leaf_rows_at(self.storage, path, self.schemas[group], columns, wanted))
-        return found
+
+def _by_file(rows: list[int], numbers: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
+    """Numbers of rows in files that follow each other, by file, as numbers in it; at least of one file."""
+    ends = np.cumsum(rows)
+    of_file = np.searchsorted(ends, numbers, side="right")
+    return {
+        at: numbers[of_file == at] - (int(ends[at - 1]) if at else 0)
+        for at in np.unique(of_file).tolist() or [0]
+    }
 
 
 def read_parts(
@@ -266,64 +344,4 @@ def read_parts(
         A leaf file is missing or damaged, or the groups do not hold the same rows.
     """
     reader = PartReader.of(storage, metadata, selection, pixels)
-    yield from read_ahead(reader.read, reader.parts(metadata))
-
-
-def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Files of one group together; older ones may have columns of which newer ones also hold nulls."""
-    common = pa.schema([schema.field(name) for name in leaves[0].schema.names])
-    return pa.concat_tables([leaf.cast(common) for leaf in leaves])
-
-
-def _joined_groups(
-    storage: Storage, part: Part, tables: dict[str, pa.Table | None], selection: Selection
-) -> pa.Table | None:
-    """One table with the columns of all groups, whose rows are the same in the same order; None: no rows.
-
-    A group whose leaves are finer has no leaf, and so no table, where there is no row.
-    """
-    missing = any(table is None for table in tables.values())
-    if missing and not any(table is not None and table.num_rows for table in tables.values()):
-        return None
-    first, *others = tables
-    joined = tables[first]
-    for other in others:
-        table = tables[other]
-        found = None if joined is None or table is None else side_by_side(joined, table)
-        if found is None:
-            paths = part.paths[first][:1] + part.paths[other][:1]
-            raise VerificationError(
-                f"{storage.uri()}: groups {first!r} and {other!r} do not hold the same rows around "
-                f"{' and '.join(paths)}; Catalog.verify() tells more"
-            )
-        joined = found
-    return joined
-
-
-def side_by_side(rows: pa.Table, others: pa.Table) -> pa.Table | None:
-    """Columns of two groups side by side; None if, by `_row`, they do not hold the same rows so."""
-    if not rows[ROW_COLUMN].equals(others[ROW_COLUMN]):
-        return None
-    for name in others.column_names:
-        if name not in rows.column_names:
-            rows = rows.append_column(others.schema.field(name), others[name])
-    return rows
-
-
-def selected(rows: pa.Table, selection: Selection, cut: RegionCut | None, *, filtered: bool) -> pa.Table:
-    """The rows and columns of a selection, of rows with all that it needs.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-    selection : Selection
-    cut : RegionCut or None
-        What is left to be looked at of its region.
-    filtered : bool
-        Whether all of them pass its filter.
-    """
-    if cut is not None:
-        rows = cut.inside(rows)
-    if selection.filter is not None and not filtered:
-        rows = passing(selection.filter, rows)
-    return rows.select(selection.schema.names)
+    yield from read_ahead(reader.read, reader.ahead(reader.parts(metadata)))

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from typing import TypeVar
 
 import pyarrow as pa
@@ -123,14 +124,15 @@ class ThisProcess:
 def read_ahead(work: Callable[[Item], Outcome], items: Iterable[Item]) -> Iterator[Outcome]:
     """Work on items in threads, one per core, and yield the outcomes in the order of the items.
 
-    No more items are begun than the caller takes, but for one more per core.
+    No more items are begun than the caller takes, but for one more per core. The threads run in the caller's
+    context, which holds the credentials of stores.
     """
     threads = os.cpu_count() or 1
     waiting: deque[Future[Outcome]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="ahead") as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
+                waiting.append(pool.submit(copy_context().run, work, item))
                 if len(waiting) > threads:
                     yield waiting.popleft().result()
             while waiting:

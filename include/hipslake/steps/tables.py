@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import FEW_ROWS
+from hipslake.catalog.leaf_reads import FEW_ROWS
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import damage_as_error
 

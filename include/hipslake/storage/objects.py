@@ -26,6 +26,7 @@ from hipslake.storage.access import client_options
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import storage_errors, store_code
+from hipslake.storage.request_pool import MOST_REQUESTS
 from hipslake.storage.waiting import HTTP, HTTP_TRACES, S3, WaitingFiles, client_timeout
 
 MOST_UNSIZED = 1 << 30
@@ -44,7 +45,6 @@ _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
-_CONNECTIONS = 64  # at once, of one client to a store: small requests are made side by side
 _AHEAD = 8 << 20  # bytes that are fetched at once while a file is read from start to end
 
 
@@ -53,7 +53,8 @@ def _limited(protocol: str) -> dict[str, Any]:
     if protocol in S3:
         from hipslake.storage.s3_session import LimitedSession
 
-        return {"config_kwargs": {"http_session_cls": LimitedSession, "max_pool_connections": _CONNECTIONS}}
+        limits = {"http_session_cls": LimitedSession, "max_pool_connections": MOST_REQUESTS}
+        return {"config_kwargs": limits}
     if protocol in HTTP:
         return {"client_kwargs": {"timeout": client_timeout(), "trace_configs": HTTP_TRACES}}
     return {}

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
+from hipslake.storage.held_file import HeldFile
 from hipslake.storage.parquet_footer import footer_file
 
 _TAIL_BYTES = 64 << 10
@@ -72,11 +73,14 @@ def forget_tails() -> None:
 
 
 @contextmanager
-def opened_by_tail(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file whose footer is known, or is read by one request; errors as of `parquet_tail`."""
+def opened_by_tail(storage: Storage, path: str, held: HeldFile | None = None) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file whose footer is known, or is read by one request; errors as of `parquet_tail`.
+
+    `held` is the file if something of it was fetched before.
+    """
     tail = parquet_tail(storage, path)
     with (
-        storage.arrow_file(path, tail.size) as source,
+        storage.arrow_file(path, tail.size) if held is None else held.arrow() as source,
         pq.ParquetFile(source, metadata=tail.footer, pre_buffer=not storage.is_local) as file,
     ):
         yield file

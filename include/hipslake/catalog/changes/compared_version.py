@@ -10,11 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.foreign_rows import check_rows
+from hipslake.catalog.joined_groups import selected, side_by_side
 from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_rows import ALONG, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans, total_of
-from hipslake.catalog.reading import selected, side_by_side
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import Selection
 from hipslake.catalog.validity import validity_of

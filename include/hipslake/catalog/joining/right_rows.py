@@ -20,7 +20,7 @@ from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.leaf_form import given_schema
 from hipslake.catalog.leaf_opening import leaf_file, range_of
-from hipslake.catalog.leaf_rows import Wanted
+from hipslake.catalog.leaf_reads import Wanted
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, curve_sorted, leaf_spans, pixels_in
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY

@@ -19,7 +19,8 @@ from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_form import in_form_of
 from hipslake.catalog.leaf_opening import read_errors
-from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_leaf
+from hipslake.catalog.leaf_reads import Wanted
+from hipslake.catalog.leaf_rows import leaf_batches, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans, summed_by_leaf
 from hipslake.catalog.reading import read_parts
@@ -227,6 +228,7 @@ class Stretches:
             self.filter,
             Intervals.union([start], [stop]),
             wanted=wanted,
+            size=size,
         )
         return rows.cast(self.schema)
 

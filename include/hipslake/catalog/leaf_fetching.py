@@ -1,0 +1,232 @@
+"""Reads of many leaf files in stores: their footers side by side, then the chosen bytes of all of them.
+
+So a read of few leaves waits for a store two times, however many files these have. Of many leaves a window is
+fetched ahead: a number of files whose footers are asked for, and a number of bytes of columns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from hipslake.catalog.foreign_rows import current_files, foreign_ranges, foreign_rows
+from hipslake.catalog.leaf_form import form_of
+from hipslake.catalog.leaf_opening import read_errors
+from hipslake.catalog.leaf_reads import LeafRead, Piece, check_length, pieces_of
+from hipslake.engine.reordering import in_order
+from hipslake.storage.folder import Storage
+from hipslake.storage.held_file import HeldFile
+from hipslake.storage.parquet_tail import parquet_tail
+from hipslake.storage.request_pool import MOST_REQUESTS, RequestPool
+
+WINDOW_BYTES = 128 << 20
+"""Bytes of columns that are fetched ahead, but for what one part of a catalog takes."""
+
+Work = TypeVar("Work")
+
+
+class OpenRead(Protocol):
+    """A read of a leaf of which it is known what is to be fetched."""
+
+    def missing(self, most: int) -> list[Piece]:
+        """What is to be fetched, in as few requests as that many where it can be."""
+
+    def table(self) -> pa.Table:
+        """The rows."""
+
+
+class Read(Protocol):
+    """A read of a leaf."""
+
+    def open(self) -> OpenRead:
+        """Ask what has to be known before anything is fetched."""
+
+    def table(self) -> pa.Table:
+        """The rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignRead:
+    """What is read of a leaf of others; it is taken as a `LeafRead` of its path.
+
+    Attributes
+    ----------
+    leaf : LeafRead
+        With the schema that has the form of the files.
+    """
+
+    leaf: LeafRead
+
+    def open(self) -> OpenForeign:
+        """Find the files of the leaf and read their footers; errors as of `foreign_rows`."""
+        storage, leaf = self.leaf.storage, self.leaf
+        form = form_of(leaf.schema)
+        assert form is not None
+        files = {}
+        for file in current_files(storage, leaf.path, form) if "://" in storage.uri(leaf.path) else ():
+            with read_errors(storage, file):
+                files[file] = HeldFile(storage, file, parquet_tail(storage, file).size)
+        return OpenForeign(leaf, files)
+
+    def table(self) -> pa.Table:
+        """The rows; errors as of `foreign_rows`."""
+        return OpenForeign(self.leaf, {}).table()
+
+
+@dataclass(frozen=True, eq=False)
+class OpenForeign:
+    """A leaf of others, and those of its files that lie in a store."""
+
+    leaf: LeafRead
+    files: dict[str, HeldFile]
+
+    def missing(self, most: int) -> list[Piece]:
+        """What is to be fetched, of a read with a predicate what decides; errors as of `foreign_rows`."""
+        leaf, storage, found = self.leaf, self.leaf.storage, []
+        for path, held in self.files.items():
+            with read_errors(storage, path):
+                footer = parquet_tail(storage, path).footer
+                ranges = foreign_ranges(footer, leaf.schema, leaf.columns, leaf.predicate, leaf.inside)
+            found += pieces_of(storage, path, held, ranges, most)
+        return found
+
+    def table(self) -> pa.Table:
+        """The rows; errors as of `foreign_rows`."""
+        leaf = self.leaf
+        rows = foreign_rows(
+            leaf.storage, leaf.path, leaf.schema, leaf.columns, leaf.predicate, leaf.inside, self.files
+        )
+        if leaf.numbers is None:
+            return rows
+        check_length(leaf.storage, leaf.path, leaf.numbers, rows.num_rows)
+        return in_order(rows, leaf.numbers)
+
+
+def read_of(leaf: LeafRead) -> Read:
+    """The read of a leaf of ours or of others, as its schema tells."""
+    return leaf if form_of(leaf.schema) is None else ForeignRead(leaf)
+
+
+def lies_elsewhere(storage: Storage) -> bool:
+    """Whether files may lie in a store, of which many are asked at once; with a disk that wins nothing."""
+    return not storage.is_local or bool(storage.mounts)
+
+
+class FetchedRead:
+    """A read that is under way: its requests run in threads, and `table` waits for them.
+
+    Parameters
+    ----------
+    read : Read
+    pool : RequestPool
+        In which it asks what has to be known first.
+    """
+
+    def __init__(self, read: Read, pool: RequestPool) -> None:
+        self._opening = pool.submit(read.open)
+        self._planned: list[Piece] = []
+        self._fetching: list[Future[None]] = []
+        self._error: Exception | None = None
+
+    def plan(self, most: int) -> int:
+        """Wait until it is known what is to be fetched; how many bytes that are.
+
+        An error is kept for `table`. `most` as for `HeldFile.missing`.
+        """
+        try:
+            self._planned = self._opening.result().missing(most)
+        except Exception as error:
+            self._error = error
+        return sum(piece.bytes for piece in self._planned)
+
+    def fetch(self, pool: RequestPool) -> None:
+        """Begin to fetch what was planned."""
+        self._fetching = [pool.submit(piece.fetch) for piece in self._planned]
+
+    def table(self) -> pa.Table:
+        """The rows; errors as of the read."""
+        if self._error is not None:
+            raise self._error
+        for fetching in self._fetching:
+            fetching.result()
+        return self._opening.result().table()
+
+
+def fetched(works: Iterable[tuple[Work, Sequence[Read]]]) -> Iterator[tuple[Work, list[FetchedRead]]]:
+    """Begin the reads of works, ahead of the caller who takes one work after the other.
+
+    Up to 128 requests are under way at once. Reads are opened that many ahead, and fetched 128 MiB ahead, but
+    for one work that has more.
+
+    Parameters
+    ----------
+    works : iterable of (object, sequence of Read)
+        Each work with its reads.
+
+    Yields
+    ------
+    (object, list of FetchedRead)
+        Each work, and its reads in their order.
+    """
+    with RequestPool() as pool:
+        window = _Window(iter(works), pool)
+        while (work := window.next()) is not None:
+            yield work
+
+
+def fetched_each(storage: Storage, reads: Iterable[Read]) -> Iterator[Read | FetchedRead]:
+    """Reads of leaves, one after the other; of a store they are begun ahead as by `fetched`."""
+    if not lies_elsewhere(storage):
+        yield from reads
+        return
+    for _, [read] in fetched((None, [each]) for each in reads):
+        yield read
+
+
+class _Window(Generic[Work]):
+    """Works whose reads are under way: all are opened, and of those that come first the bytes are fetched."""
+
+    def __init__(self, works: Iterator[tuple[Work, Sequence[Read]]], pool: RequestPool) -> None:
+        self._works, self._pool = works, pool
+        self._opening: deque[tuple[Work, list[FetchedRead]]] = deque()
+        self._fetching: deque[tuple[Work, list[FetchedRead], int]] = deque()
+        self._opened = self._bytes = 0  # reads that are opened ahead, and bytes that are fetched ahead
+        self._planned: int | None = None  # bytes of the first of `_opening`
+        self._open()
+        # Of few files each is asked for as few ranges, so that all are under way at once. Of many, what is
+        # fetched ahead hides the time that answers take.
+        is_few = self._opened < MOST_REQUESTS
+        self._most = MOST_REQUESTS // max(1, self._opened) if is_few else MOST_REQUESTS
+
+    def next(self) -> tuple[Work, list[FetchedRead]] | None:
+        """The next work; None after the last."""
+        while self._opening:
+            work, reads = self._opening[0]
+            if self._planned is None:
+                self._planned = sum([read.plan(self._most) for read in reads])
+            if self._fetching and self._bytes + self._planned > WINDOW_BYTES:
+                break
+            for read in reads:
+                read.fetch(self._pool)
+            self._opening.popleft()
+            self._fetching.append((work, reads, self._planned))
+            self._opened, self._bytes = self._opened - len(reads), self._bytes + self._planned
+            self._planned = None
+            self._open()
+        if not self._fetching:
+            return None
+        work, reads, size = self._fetching.popleft()
+        self._bytes -= size
+        return work, reads
+
+    def _open(self) -> None:
+        """Open reads of further works, as many as may be under way at once."""
+        while self._opened < MOST_REQUESTS and (found := next(self._works, None)) is not None:
+            work, reads = found
+            self._opening.append((work, [FetchedRead(read, self._pool) for read in reads]))
+            self._opened += len(reads)
