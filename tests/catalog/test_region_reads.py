@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from astropy.coordinates import SkyCoord
 from hipslake import Catalog
+from hipslake.catalog.leaf import encode_leaf
 from hipslake.errors import FilterError, RegionError
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.sphere.regions import Box, Cone, Moc, PixelList, Polygon, Region
 from hipslake.storage.folder import Storage
-from hipslake.storage.objects import RangedFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,20 +159,19 @@ def test_only_overlapping_leaves_and_row_groups_are_fetched(monkeypatch: pytest.
         stars(degrees),
         degrees,
         position={"ra": "ra", "dec": "dec"},
+        encode=_in_small_row_groups,
         threshold="40000 rows",
-        parquet={"row_group_rows": 100_000},
     )
-    _cut_into_row_groups(storage, metadata.partitions("main", storage)["path"].to_pylist(), 1000)
     commit(storage, metadata)
     catalog, cone = Catalog.open(storage.uri()), Cone(80, 12, 3)
     asked: dict[str, list[tuple[int, int]]] = {}
-    fetch = RangedFile._range
+    fetch = Storage.read_range
 
-    def counted(self: RangedFile, start: int, stop: int) -> bytes:
-        asked.setdefault(self._uri.partition("regions/")[2], []).append((start, stop))
-        return fetch(self, start, stop)
+    def counted(self: Storage, path: str, start: int, stop: int) -> bytes:
+        asked.setdefault(path, []).append((start, stop))
+        return fetch(self, path, start, stop)
 
-    monkeypatch.setattr(RangedFile, "_range", counted)
+    monkeypatch.setattr(Storage, "read_range", counted)
     table = catalog.read(["id", "mag"], region=cone)
     assert table.num_rows == cone.contains(*degrees).sum() > 100
     near = {
@@ -183,7 +183,7 @@ def test_only_overlapping_leaves_and_row_groups_are_fetched(monkeypatch: pytest.
     }
     assert set(asked) == {path.as_py() for path in near}
     assert len(asked) < len(catalog.pixels) / 4
-    monkeypatch.setattr(RangedFile, "_range", fetch)
+    monkeypatch.setattr(Storage, "read_range", fetch)
     cover = cone.cover().intervals
     skipped = 0
     for path, ranges in asked.items():
@@ -206,12 +206,9 @@ def test_only_overlapping_leaves_and_row_groups_are_fetched(monkeypatch: pytest.
     assert skipped > 5, "row groups in the gaps of the cover"
 
 
-def _cut_into_row_groups(storage: Storage, paths: list[str], rows: int) -> None:
-    for path in paths:
-        table = pq.read_table(storage.arrow_path(path), filesystem=storage.arrow_filesystem())
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=rows)
-        storage.write(path, sink.getvalue())
+def _in_small_row_groups(row_groups: list[pa.Table], schema: pa.Schema, options: dict[str, Any]) -> pa.Buffer:
+    rows = pa.concat_tables(row_groups)
+    return encode_leaf([rows.slice(at, 1000) for at in range(0, len(rows), 1000)], schema, options)
 
 
 def test_mocs_are_read_from_files(single: Published, tmp_path: Path) -> None:

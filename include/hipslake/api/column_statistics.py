@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from hipslake.api.html import table_html
 from hipslake.catalog.leaf_form import form_of
-from hipslake.catalog.leaf_opening import leaf_file
-from hipslake.catalog.leaf_rows import leaf_files
+from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.reading import Part, PartReader
 from hipslake.catalog.schema import field_text
 from hipslake.engine.this_process import read_ahead
@@ -176,7 +175,8 @@ def statistics_of(scan: Scan, columns: Sequence[str] | None, *, exact: bool) -> 
         table = reader.read(part)
         return _PartKnown(table.num_rows, {each.name: _of_values(table[each.name]) for each in schema})
 
-    found = list(read_ahead(known, parts))
+    begun = reader.ahead(parts, footers=lambda part: not exact and reader.takes_whole(part))
+    found = list(read_ahead(known, begun))
     rows = sum(part.rows for part in found)
     summed = {name: reduce(_Known.plus, (part.columns[name] for part in found), _Known()) for name in names}
     title = f"{scan.catalog.name} version {scan.catalog.version}"
@@ -215,11 +215,9 @@ def _of_footers(reader: PartReader, part: Part, schema: pa.Schema) -> _PartKnown
         leaves = reader.schemas[group]
         form = form_of(leaves)
         computed = {HEALPIX_COLUMN} if form is not None and form.healpix == "computed" else set()
-        with vacuum_told(reader.storage, reader.version):
-            paths = [file for path in part.paths[group] for file in leaf_files(reader.storage, path, leaves)]
-        for path in paths:
-            with vacuum_told(reader.storage, reader.version), leaf_file(reader.storage, path) as file:
-                footer = _Footer(file.metadata)
+        for path, metadata in reader.footers(part, group):
+            with vacuum_told(reader.storage, reader.version), read_errors(reader.storage, path):
+                footer = _Footer(metadata)
                 for each in mine:
                     known = _unknown(each.type) if each.name in computed else footer.known(each)
                     found[each.name] = found[each.name].plus(known)

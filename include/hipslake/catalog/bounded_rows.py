@@ -245,10 +245,10 @@ class _Reading:
         """A part of the curve in pieces that take little memory; none any more beyond a bound."""
         sizes = []
         for group, columns in self.selection.columns.items():
-            for path in part.paths[group]:
+            for path, stored in zip(part.paths[group], part.file_bytes[group], strict=True):
                 needed = {*columns, HEALPIX_COLUMN, ROW_COLUMN}
                 schema = self.metadata.schema_of(group)
-                sizes += row_group_sizes(self.storage, path, schema, needed, inside)
+                sizes += row_group_sizes(self.storage, path, schema, needed, inside, stored)
         sizes.sort()
         cuts, rows, size = [part.start], 0, 0
         spent = []

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hipslake.catalog.foreign_rows import current_files, foreign_ranges, foreign_rows
 from hipslake.catalog.leaf_form import form_of
 from hipslake.catalog.leaf_opening import read_errors
-from hipslake.catalog.leaf_reads import LeafRead, Piece, check_length, pieces_of
+from hipslake.catalog.leaf_reads import LeafFooter, LeafRead, Piece, check_length, pieces_of
 from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
@@ -39,6 +39,9 @@ class OpenRead(Protocol):
     def table(self) -> pa.Table:
         """The rows."""
 
+    def footers(self) -> list[LeafFooter]:
+        """The footers of all files of the leaf."""
+
 
 class Read(Protocol):
     """A read of a leaf."""
@@ -48,6 +51,9 @@ class Read(Protocol):
 
     def table(self) -> pa.Table:
         """The rows."""
+
+    def footers(self) -> list[LeafFooter]:
+        """The footers of all files of the leaf."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +83,10 @@ class ForeignRead:
         """The rows; errors as of `foreign_rows`."""
         return OpenForeign(self.leaf, {}).table()
 
+    def footers(self) -> list[LeafFooter]:
+        """The footers of the files of the leaf; errors as of `foreign_rows`."""
+        return OpenForeign(self.leaf, {}).footers()
+
 
 @dataclass(frozen=True, eq=False)
 class OpenForeign:
@@ -93,6 +103,16 @@ class OpenForeign:
                 footer = parquet_tail(storage, path).footer
                 ranges = foreign_ranges(footer, leaf.schema, leaf.columns, leaf.predicate, leaf.inside)
             found += pieces_of(storage, path, held, ranges, most)
+        return found
+
+    def footers(self) -> list[LeafFooter]:
+        """The footers of the files of the leaf; errors as of `foreign_rows`."""
+        storage, leaf, found = self.leaf.storage, self.leaf, []
+        form = form_of(leaf.schema)
+        assert form is not None
+        for path in current_files(storage, leaf.path, form):
+            with read_errors(storage, path):
+                found.append(LeafFooter(path, parquet_tail(storage, path).footer))
         return found
 
     def table(self) -> pa.Table:
@@ -155,6 +175,10 @@ class FetchedRead:
         for fetching in self._fetching:
             fetching.result()
         return self._opening.result().table()
+
+    def footers(self) -> list[LeafFooter]:
+        """The footers of all files of the leaf; errors as of the read."""
+        return self._opening.result().footers()
 
 
 def fetched(works: Iterable[tuple[Work, Sequence[Read]]]) -> Iterator[tuple[Work, list[FetchedRead]]]:

@@ -43,6 +43,7 @@ log = logging.getLogger(__name__)
 _MAGIC = b"PAR1"  # at the end of a Parquet file
 _FORMAT = ds.ParquetFileFormat()
 _TAIL_BYTES = 64 << 10  # of a file: what its footer takes where columns and row groups are few
+_WHOLE_BYTES = 256 << 10  # files up to this size are fetched at once, sooner than by two requests
 _MOST_TAIL = 2 << 20
 _GROUP_ROWS = 100_000  # of a row group, where the spec says nothing else
 _CHUNK_BYTES, _COLUMN_BYTES = 200, 600  # of a footer, about: texts and statistics are of any length
@@ -53,6 +54,13 @@ class Piece(NamedTuple):
 
     bytes: int
     fetch: Callable[[], None]
+
+
+class LeafFooter(NamedTuple):
+    """The footer of a leaf file, and the path of the file."""
+
+    path: str
+    footer: pq.FileMetaData
 
 
 def pieces_of(storage: Storage, path: str, held: HeldFile, ranges: Iterable[Range], most: int) -> list[Piece]:
@@ -141,6 +149,10 @@ class LeafRead:
                 fetching.result()
             return leaf.table()
 
+    def footers(self) -> list[LeafFooter]:
+        """The footer of the file, alone in a list; errors as of `open`."""
+        return self.open().footers()
+
     def _tail(self) -> HeldFile:
         """The file, of which the end is held."""
         if self.size is not None:
@@ -153,13 +165,13 @@ class LeafRead:
                 log.debug("The end of %s is not where it was.", self.storage.uri(self.path))
             if held.ends_with(_MAGIC):
                 return held
-        size = self.storage.entry(self.path).size  # it was replaced, or it is damaged
+        size = self.storage.entry(self.path).size  # nobody told it; or it was replaced, or is damaged
         held = HeldFile(self.storage, self.path, size)
         held.fetch(*self._tail_of(size))
         return held
 
     def _tail_of(self, size: int) -> Range:
-        return max(0, size - self._tail_bytes()), size
+        return max(0, size - self._tail_bytes()) if size > _WHOLE_BYTES else 0, size
 
     def _tail_bytes(self) -> int:
         """Bytes of the end of the file that hold its footer, as far as that can be guessed."""
@@ -217,6 +229,10 @@ class OpenLeaf:
                 whole = set(read.schema.names) <= set(stored.names)
                 fragment = fragment.subset(filter=condition, schema=stored if whole else read.schema)
         return cls(read, fragment, needed, condition, None, held)
+
+    def footers(self) -> list[LeafFooter]:
+        """The footer of the file, alone in a list."""
+        return [LeafFooter(self.read.path, self.fragment.metadata)]
 
     def missing(self, most: int) -> list[Piece]:
         """What is to be fetched for `table`; `most` as for `HeldFile.missing`.

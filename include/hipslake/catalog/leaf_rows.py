@@ -127,7 +127,12 @@ class RowGroupSize(NamedTuple):
 
 
 def row_group_sizes(
-    storage: Storage, path: str, schema: pa.Schema, columns: Collection[str], inside: Intervals
+    storage: Storage,
+    path: str,
+    schema: pa.Schema,
+    columns: Collection[str],
+    inside: Intervals,
+    stored: int | None = None,
 ) -> list[RowGroupSize]:
     """The row groups of a leaf that may hold rows of some intervals, by its footers alone.
 
@@ -141,6 +146,8 @@ def row_group_sizes(
     columns : collection of str
         Those that are to be read.
     inside : Intervals
+    stored : int, optional
+        Bytes of the file, where they are known: a store need not be asked then.
 
     Raises
     ------
@@ -150,7 +157,7 @@ def row_group_sizes(
     if (form := form_of(schema)) is not None:
         return _foreign_sizes(storage, path, form, columns, inside)
     found = []
-    with leaf_file(storage, path) as file:
+    with leaf_file(storage, path, stored) as file:
         footer = file.metadata
         chunks, wanted = ColumnChunks(footer), column_places(footer, columns)
         for number in row_groups_in(footer, inside):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.joined_groups import joined_groups, one_table, selected
 from hipslake.catalog.leaf_fetching import FetchedRead, Read, fetched, lies_elsewhere, read_of
-from hipslake.catalog.leaf_reads import LeafRead
+from hipslake.catalog.leaf_reads import LeafFooter, LeafRead
 from hipslake.catalog.leaf_rows import ALONG
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
@@ -213,8 +213,9 @@ class PartReader:
         *,
         numbers: Sequence[NDArray[np.int64]] | None = None,
         unless: Callable[[Part], bool] = lambda part: False,
+        footers: Callable[[Part], bool] = lambda part: False,
     ) -> Iterator[Part]:
-        """The parts, for `read` or `read_rows` one after the other; files in stores are fetched ahead.
+        """The parts, to be read one after the other, each once; files in stores are fetched ahead.
 
         Parameters
         ----------
@@ -223,6 +224,8 @@ class PartReader:
             Of each part, what `read_rows` is asked for.
         unless : callable, optional
             Whether a part will not be read.
+        footers : callable, optional
+            Whether a part is for `footers` alone.
         """
         if not lies_elsewhere(self.storage):
             yield from parts
@@ -231,8 +234,13 @@ class PartReader:
 
         def works() -> Iterator[tuple[tuple[Part, list[str]], list[Read]]]:
             for part, rows in zip(parts, wanted, strict=False):
-                reads = self._reads(part, None if self._reads_whole(part) else rows)
-                pairs = [] if unless(part) else [(group, read) for group in reads for read in reads[group]]
+                if unless(part):
+                    reads: dict[str, list[Read]] = {}
+                elif footers(part):
+                    reads = self._footer_reads(part)
+                else:
+                    reads = self._reads(part, None if self._reads_whole(part) else rows)
+                pairs = [(group, read) for group, each in reads.items() for read in each]
                 yield (part, [group for group, _ in pairs]), [read for _, read in pairs]
 
         for (part, groups), reads in fetched(works()):
@@ -240,6 +248,29 @@ class PartReader:
             for group, read in zip(groups, reads, strict=True):
                 begun[group].append(read)
             yield replace(part, reads=begun) if reads else part
+
+    def footers(self, part: Part, group: str) -> list[LeafFooter]:
+        """The footers of all files of a group in a part.
+
+        Raises
+        ------
+        VerificationError, VersionNotFoundError
+            As of `read`.
+        """
+        with vacuum_told(self.storage, self.version):
+            reads = self._footer_reads(part)[group] if part.reads is None else part.reads[group]
+            return [footer for read in reads for footer in read.footers()]
+
+    def _footer_reads(self, part: Part) -> dict[str, list[Read]]:
+        return {
+            group: [
+                read_of(LeafRead(self.storage, path, self.schemas[group], [], size=size, rows=rows))
+                for path, size, rows in zip(
+                    part.paths[group], part.file_bytes[group], part.file_rows[group], strict=True
+                )
+            ]
+            for group in self.selection.columns
+        }
 
     def _reads_whole(self, part: Part) -> bool:
         """Whether `read_rows` has to look at all rows of a part."""

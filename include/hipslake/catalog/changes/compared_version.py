@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.joined_groups import selected, side_by_side
+from hipslake.catalog.leaf_fetching import fetched_each, read_of
 from hipslake.catalog.leaf_form import given_schema
-from hipslake.catalog.leaf_rows import ALONG, read_leaf
+from hipslake.catalog.leaf_reads import LeafRead
+from hipslake.catalog.leaf_rows import ALONG
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.partitions import leaf_spans, total_of
+from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.schema import ROW_COLUMN, ROW_IDENTITY
 from hipslake.catalog.selection import Selection
 from hipslake.catalog.validity import validity_of
@@ -56,8 +58,8 @@ class GroupFiles(NamedTuple):
         The order-29 pixels, [start, stop), of each.
     paths : tuple of str
     rows : tuple of int
-    bytes : int
-        Of all of them.
+    sizes : tuple of int
+        Bytes of each.
     """
 
     schema: pa.Schema
@@ -65,13 +67,18 @@ class GroupFiles(NamedTuple):
     stop: NDArray[np.int64]
     paths: tuple[str, ...]
     rows: tuple[int, ...]
-    bytes: int
+    sizes: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all of them."""
+        return sum(self.sizes)
 
     @classmethod
     def of(cls, schema: pa.Schema, files: pa.Table) -> Self:
         """Files as `PARTITION_SCHEMA`."""
-        paths, rows = files["path"].to_pylist(), files["rows"].to_pylist()
-        return cls(schema, *leaf_spans(files), tuple(paths), tuple(rows), total_of(files, "bytes"))
+        columns = (tuple(files[name].to_pylist()) for name in ("path", "rows", "bytes"))
+        return cls(schema, *leaf_spans(files), *columns)
 
     def near(self, inside: Intervals) -> NDArray[np.int64]:
         """The numbers of the files that may hold rows of some intervals."""
@@ -205,11 +212,24 @@ class ComparedVersion:
         files = self.files[group]
         given = pa.schema([given_schema(files.schema).field(name) for name in columns])
         tables = [given.empty_table()]
-        for number in files.near(inside).tolist():
+        chosen = files.near(inside).tolist()
+        reads = [
+            LeafRead(
+                self.storage,
+                files.paths[number],
+                files.schema,
+                columns,
+                condition,
+                inside.within(int(files.start[number]), int(files.stop[number])),
+                size=files.sizes[number],
+                rows=files.rows[number],
+            )
+            for number in chosen
+        ]
+        for number, read in zip(chosen, fetched_each(self.storage, map(read_of, reads)), strict=True):
             path = files.paths[number]
             check_rows(self.storage, path, files.schema, files.rows[number])
-            near = inside.within(int(files.start[number]), int(files.stop[number]))
-            rows = read_leaf(self.storage, path, files.schema, columns, condition, near)
+            rows = read.table()
             batches = [conform(batch, given, self.storage.uri(path)) for batch in rows.to_batches()]
             tables.append(pa.Table.from_batches(batches, given))
         return pa.concat_tables(tables)
