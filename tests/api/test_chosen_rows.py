@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.catalog import leaf_rows
 from hipslake.catalog.describe import describe_group
+from hipslake.catalog.leaf_reads import OpenLeaf
 from hipslake.errors import VerificationError
 from hipslake.sphere.regions import Cone
 
@@ -104,18 +103,18 @@ def test_rows_by_number_come_from_their_row_groups_alone(
 ) -> None:
     reader, parts = catalog.scan(["id", "note"]).reading()
     read: list[int] = []
-    table_of = leaf_rows._table_of
+    table_of = OpenLeaf.table
 
-    def recorded(fragment: ds.ParquetFileFragment, *given: object, **options: object) -> pa.Table:
-        read.extend(group.num_rows for group in fragment.row_groups)
-        return table_of(fragment, *given, **options)  # type: ignore[arg-type]
+    def recorded(leaf: OpenLeaf) -> pa.Table:
+        read.extend(group.num_rows for group in leaf.fragment.row_groups)
+        return table_of(leaf)
 
     rng = np.random.default_rng(1)
     for part in parts:
         rows = reader.read(part)
         numbers = np.sort(rng.choice(part.rows, min(7, part.rows), replace=False))
         with monkeypatch.context() as patch:
-            patch.setattr(leaf_rows, "_table_of", recorded)
+            patch.setattr(OpenLeaf, "table", recorded)
             assert reader.read_rows(part, numbers).equals(rows.take(pa.array(numbers)))
             read.clear()
             assert reader.read_rows(part, numbers[:1]).equals(rows.take(pa.array(numbers[:1])))

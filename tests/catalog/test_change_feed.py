@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.changes import change_feed, changed_files
+from hipslake.catalog.leaf_reads import LeafRead
 from hipslake.errors import VersionNotFoundError
 
 from tests.catalog.plain_changes import assert_leads, leaf_paths, multiset, of_kind, rows_of
@@ -186,16 +187,14 @@ def test_files_that_both_versions_name_are_not_opened(tmp_path: Path) -> None:
 def test_rows_are_read_whole_only_where_they_differ(
     eventful: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hipslake.catalog.changes import compared_version
-
     asked: list[list[str]] = []
-    read = compared_version.read_leaf
+    read = LeafRead.table
 
-    def counted(storage: Any, path: str, schema: pa.Schema, columns: list[str], *more: Any) -> pa.Table:
-        asked.append(columns)
-        return read(storage, path, schema, columns, *more)
+    def counted(leaf: LeafRead) -> pa.Table:
+        asked.append(leaf.columns)
+        return read(leaf)
 
-    monkeypatch.setattr(compared_version, "read_leaf", counted)
+    monkeypatch.setattr(LeafRead, "table", counted)
     assert eventful.catalog.changes(3, 4).to_arrow().num_rows == 0  # a compaction
     assert asked
     assert {tuple(columns) for columns in asked} == {("_healpix_29", "_row")}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hipslake.catalog.reading import Part
+from hipslake.catalog.reading import Part, PartReader
 from hipslake.engine.this_process import read_ahead
 from hipslake.errors import SpecError
 from hipslake.sphere.intervals import Intervals
@@ -53,7 +53,7 @@ def sampled_rows(scan: Scan, n: int, seed: int) -> pa.Table:
     if not scan.schema.names:
         return sampled_rows(scan.select([HEALPIX_COLUMN]), n, seed).select([])
     reader, parts = scan.reading()
-    ends = np.cumsum(part_rows(scan), dtype=np.int64)
+    ends = np.cumsum(_rows_of(scan, reader, parts), dtype=np.int64)
     total = int(ends[-1]) if len(ends) else 0
     drawn = np.random.default_rng(seed).choice(total, min(n, total), replace=False, shuffle=False)
     numbers = np.sort(drawn.astype(np.int64))
@@ -69,7 +69,10 @@ def sampled_rows(scan: Scan, n: int, seed: int) -> pa.Table:
 
 def part_rows(scan: Scan) -> list[int]:
     """How many rows of a scan each part has; only the columns are read that decide."""
-    reader, parts = scan.reading()
+    return _rows_of(scan, *scan.reading())
+
+
+def _rows_of(scan: Scan, reader: PartReader, parts: list[Part]) -> list[int]:
     counting = replace(reader, selection=scan.selection.deciding())
 
     def count(part: Part) -> int:

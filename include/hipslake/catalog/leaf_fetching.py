@@ -17,7 +17,7 @@ import pyarrow as pa
 from hipslake.catalog.foreign_rows import current_files, foreign_ranges, foreign_rows
 from hipslake.catalog.leaf_form import form_of
 from hipslake.catalog.leaf_opening import read_errors
-from hipslake.catalog.leaf_reads import LeafFooter, LeafRead, Piece, check_length, pieces_of
+from hipslake.catalog.leaf_reads import FooterRead, LeafRead, RangeToFetch, check_length, pieces_of
 from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
@@ -33,13 +33,13 @@ Work = TypeVar("Work")
 class OpenRead(Protocol):
     """A read of a leaf of which it is known what is to be fetched."""
 
-    def missing(self, most: int) -> list[Piece]:
+    def missing(self, most: int) -> list[RangeToFetch]:
         """What is to be fetched, in as few requests as that many where it can be."""
 
     def table(self) -> pa.Table:
         """The rows."""
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footers of all files of the leaf."""
 
 
@@ -52,7 +52,7 @@ class Read(Protocol):
     def table(self) -> pa.Table:
         """The rows."""
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footers of all files of the leaf."""
 
 
@@ -83,7 +83,7 @@ class ForeignRead:
         """The rows; errors as of `foreign_rows`."""
         return OpenForeign(self.leaf, {}).table()
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footers of the files of the leaf; errors as of `foreign_rows`."""
         return OpenForeign(self.leaf, {}).footers()
 
@@ -95,7 +95,7 @@ class OpenForeign:
     leaf: LeafRead
     files: dict[str, HeldFile]
 
-    def missing(self, most: int) -> list[Piece]:
+    def missing(self, most: int) -> list[RangeToFetch]:
         """What is to be fetched, of a read with a predicate what decides; errors as of `foreign_rows`."""
         leaf, storage, found = self.leaf, self.leaf.storage, []
         for path, held in self.files.items():
@@ -105,14 +105,14 @@ class OpenForeign:
             found += pieces_of(storage, path, held, ranges, most)
         return found
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footers of the files of the leaf; errors as of `foreign_rows`."""
         storage, leaf, found = self.leaf.storage, self.leaf, []
         form = form_of(leaf.schema)
         assert form is not None
         for path in current_files(storage, leaf.path, form):
             with read_errors(storage, path):
-                found.append(LeafFooter(path, parquet_tail(storage, path).footer))
+                found.append(FooterRead(path, parquet_tail(storage, path).footer))
         return found
 
     def table(self) -> pa.Table:
@@ -149,7 +149,7 @@ class FetchedRead:
 
     def __init__(self, read: Read, pool: RequestPool) -> None:
         self._opening = pool.submit(read.open)
-        self._planned: list[Piece] = []
+        self._planned: list[RangeToFetch] = []
         self._fetching: list[Future[None]] = []
         self._error: Exception | None = None
 
@@ -176,7 +176,7 @@ class FetchedRead:
             fetching.result()
         return self._opening.result().table()
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footers of all files of the leaf; errors as of the read."""
         return self._opening.result().footers()
 

@@ -40,7 +40,6 @@ Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 log = logging.getLogger(__name__)
 
-_MAGIC = b"PAR1"  # at the end of a Parquet file
 _FORMAT = ds.ParquetFileFormat()
 _TAIL_BYTES = 64 << 10  # of a file: what its footer takes where columns and row groups are few
 _WHOLE_BYTES = 256 << 10  # files up to this size are fetched at once, sooner than by two requests
@@ -49,21 +48,23 @@ _GROUP_ROWS = 100_000  # of a row group, where the spec says nothing else
 _CHUNK_BYTES, _COLUMN_BYTES = 200, 600  # of a footer, about: texts and statistics are of any length
 
 
-class Piece(NamedTuple):
+class RangeToFetch(NamedTuple):
     """A range of a file that is to be fetched: how long it is, and what fetches it."""
 
     bytes: int
     fetch: Callable[[], None]
 
 
-class LeafFooter(NamedTuple):
+class FooterRead(NamedTuple):
     """The footer of a leaf file, and the path of the file."""
 
     path: str
     footer: pq.FileMetaData
 
 
-def pieces_of(storage: Storage, path: str, held: HeldFile, ranges: Iterable[Range], most: int) -> list[Piece]:
+def pieces_of(
+    storage: Storage, path: str, held: HeldFile, ranges: Iterable[Range], most: int
+) -> list[RangeToFetch]:
     """What is to be fetched so that a leaf file holds some ranges; `most` as for `HeldFile.missing`."""
 
     def fetch(start: int, stop: int) -> None:
@@ -71,7 +72,7 @@ def pieces_of(storage: Storage, path: str, held: HeldFile, ranges: Iterable[Rang
             held.fetch(start, stop)
 
     missing = held.missing(ranges, most)
-    return [Piece(stop - start, partial(fetch, start, stop)) for start, stop in missing]
+    return [RangeToFetch(stop - start, partial(fetch, start, stop)) for start, stop in missing]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +150,7 @@ class LeafRead:
                 fetching.result()
             return leaf.table()
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footer of the file, alone in a list; errors as of `open`."""
         return self.open().footers()
 
@@ -158,20 +159,20 @@ class LeafRead:
         if self.size is not None:
             held = HeldFile(self.storage, self.path, self.size)
             try:
-                held.fetch(*self._tail_of(self.size))
+                if held.fetch_end(self._tail_start(self.size)):
+                    return held
             except (StoreTimeoutError, NotReadableError):
                 raise
             except StorageError:  # a store also says so of a range that an object does not have
                 log.debug("The end of %s is not where it was.", self.storage.uri(self.path))
-            if held.ends_with(_MAGIC):
-                return held
-        size = self.storage.entry(self.path).size  # nobody told it; or it was replaced, or is damaged
+        size = self.storage.entry(self.path).size  # nobody told it, or the file is another one by now
         held = HeldFile(self.storage, self.path, size)
-        held.fetch(*self._tail_of(size))
+        if size:
+            held.fetch_end(self._tail_start(size))
         return held
 
-    def _tail_of(self, size: int) -> Range:
-        return max(0, size - self._tail_bytes()) if size > _WHOLE_BYTES else 0, size
+    def _tail_start(self, size: int) -> int:
+        return max(0, size - self._tail_bytes()) if size > _WHOLE_BYTES else 0
 
     def _tail_bytes(self) -> int:
         """Bytes of the end of the file that hold its footer, as far as that can be guessed."""
@@ -230,11 +231,11 @@ class OpenLeaf:
                 fragment = fragment.subset(filter=condition, schema=stored if whole else read.schema)
         return cls(read, fragment, needed, condition, None, held)
 
-    def footers(self) -> list[LeafFooter]:
+    def footers(self) -> list[FooterRead]:
         """The footer of the file, alone in a list."""
-        return [LeafFooter(self.read.path, self.fragment.metadata)]
+        return [FooterRead(self.read.path, self.fragment.metadata)]
 
-    def missing(self, most: int) -> list[Piece]:
+    def missing(self, most: int) -> list[RangeToFetch]:
         """What is to be fetched for `table`; `most` as for `HeldFile.missing`.
 
         Raises

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.joined_groups import joined_groups, one_table, selected
 from hipslake.catalog.leaf_fetching import FetchedRead, Read, fetched, lies_elsewhere, read_of
-from hipslake.catalog.leaf_reads import LeafFooter, LeafRead
+from hipslake.catalog.leaf_reads import FooterRead, LeafRead
 from hipslake.catalog.leaf_rows import ALONG
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
@@ -249,7 +249,7 @@ class PartReader:
                 begun[group].append(read)
             yield replace(part, reads=begun) if reads else part
 
-    def footers(self, part: Part, group: str) -> list[LeafFooter]:
+    def footers(self, part: Part, group: str) -> list[FooterRead]:
         """The footers of all files of a group in a part.
 
         Raises

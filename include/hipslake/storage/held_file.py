@@ -44,11 +44,6 @@ class HeldFile(io.RawIOBase):
         self._pieces: list[tuple[int, bytes]] = []  # ascending by start
         self._lock = threading.Lock()
 
-    def ends_with(self, end: bytes) -> bool:
-        """Whether its last bytes are held, and are these."""
-        held = self._held(self._size - len(end), self._size)
-        return held is not None and held == end
-
     def fetch(self, start: int, stop: int) -> None:
         """Fetch a range and hold it; of one that comes in part, who reads it hears.
 
@@ -63,6 +58,23 @@ class HeldFile(io.RawIOBase):
                 self._pieces = [(0, data)]
             elif len(data) == stop - start:
                 insort(self._pieces, (start, data), key=lambda piece: piece[0])
+
+    def fetch_end(self, start: int) -> bool:
+        """Fetch what comes from a byte on, and hold it if the file ends where it should; whether it does.
+
+        Raises
+        ------
+        FileNotFoundError
+        StorageError
+        """
+        data = self._storage.read_range(self._path, start, self._size + 1)
+        if len(data) == self._size:  # all of it: a server may know no ranges
+            start = 0
+        if start + len(data) != self._size:
+            return False
+        with self._lock:
+            insort(self._pieces, (start, data), key=lambda piece: piece[0])
+        return True
 
     def missing(self, ranges: Iterable[Range], most: int) -> list[Range]:
         """What is to be fetched so that some ranges are held, in as few requests as `most` where it can be.

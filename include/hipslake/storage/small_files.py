@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from hipslake.errors import NotReadableError
 from hipslake.storage.folder import Storage
+from hipslake.storage.request_pool import MOST_REQUESTS
 
-_THREADS = 16
+_THREADS = 16  # where requests do not wait for a store
 _AHEAD = 256
 _ALONE = 0.01  # seconds
 
@@ -42,9 +43,10 @@ def in_threads(storage: Storage, look: Callable[[Given], Found], given: Iterable
         yield from map(look, first)
         return
     remaining = chain(first, remaining)
-    with ThreadPoolExecutor(_THREADS) as pool:
+    threads = _THREADS if storage.is_local or storage.is_web_server else MOST_REQUESTS
+    with ThreadPoolExecutor(threads) as pool:
         while ahead := list(islice(remaining, _AHEAD)):
-            size = -(-len(ahead) // _THREADS)  # some at once: handing one out costs more than a local look
+            size = -(-len(ahead) // threads)  # some at once: handing one out costs more than a local look
             parts = [ahead[at : at + size] for at in range(0, len(ahead), size)]
             contexts = [copy_context() for _ in parts]
             for found, error in pool.map(

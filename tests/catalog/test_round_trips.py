@@ -1,0 +1,168 @@
+"""How often a read of leaves in a store waits for it: as often for a hundred leaves as for two.
+
+Each request waits in a proxy for much longer than it takes to send all of them, so that those of one round
+trip are under way together even where the machine is busy.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hipslake import Catalog
+from hipslake.storage import parquet_tail
+from hipslake.storage.folder import Storage
+from hipslake.storage.request_pool import MOST_REQUESTS
+
+from benchmarks.store_proxy import StoreProxy, running_proxy
+from benchmarks.store_requests import chain, counted, kinds_in_a_row, round_trips
+from tests.catalog.eventful import little_inline
+from tests.catalog.foreign_trees import tree_of
+from tests.catalog.little import sky, write_little
+from tests.catalog.publishing import Published, commit, publish
+from tests.stores.s3_server import S3Server, running_s3
+
+SECONDS = 1.0
+"""That each request waits."""
+CONE = "cone 80 12 60deg"
+
+
+class Place(NamedTuple):
+    """A bucket behind a proxy."""
+
+    uri: str
+    proxy: StoreProxy
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with running_s3() as server, running_proxy(server.endpoint.removeprefix("http://")) as proxy:
+        bucket = server.make_bucket()
+        with S3Server(proxy.endpoint).reached():
+            yield Place(f"s3://{bucket}", proxy)
+
+
+def put(place: Place, folder: Path) -> Storage:
+    """Copy a folder into the store."""
+    storage = Storage.at(f"{place.uri}/{uuid.uuid4().hex}")
+    place.proxy.set()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            storage.write(str(path.relative_to(folder)), path.read_bytes())
+    return storage
+
+
+class Waited(NamedTuple):
+    """What a read asked for."""
+
+    round_trips: int
+    requests: dict[str, int]
+    chain: str
+
+
+def waited(place: Place, read: Callable[[], object]) -> Waited:
+    """Let a read wait for each of its requests."""
+    place.proxy.take()
+    place.proxy.set(latency=SECONDS)
+    read()
+    place.proxy.set()
+    asked = place.proxy.take().asked
+    return Waited(round_trips(asked), counted(asked), kinds_in_a_row(chain(asked)))
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """Leaves that are larger than what is fetched with their ends, and listed in sidecars."""
+    degrees = sky(60_000)
+    rng = np.random.default_rng(1)
+    more = {f"flux_{at}": rng.normal(size=60_000) for at in range(60)}
+    source = pa.table({"id": np.arange(60_000), "ra": degrees[0], "dec": degrees[1], **more})
+    storage = Storage.at(tmp_path_factory.mktemp("wide") / "stars")
+    with little_inline():
+        metadata = write_little(
+            storage, source, degrees, position={"ra": "ra", "dec": "dec"}, threshold="2500 rows"
+        )
+    commit(storage, metadata)
+    return Published(storage, metadata, source, degrees)
+
+
+@pytest.fixture(scope="module")
+def stored(place: Place, wide: Published) -> str:
+    """Where they lie in the store."""
+    return put(place, Path(wide.storage.root)).uri()
+
+
+def test_a_cone_waits_three_times(place: Place, wide: Published, stored: str) -> None:
+    """For the lists of leaves, for their footers, and for the columns of the row groups that are chosen."""
+    mine = Catalog.open(wide.storage.uri())
+    files = wide.metadata.partitions(None, wide.storage)
+    leaves = len(mine.pixels_in(CONE))
+    assert leaves >= 20
+    assert np.sort(files["bytes"].to_numpy())[-leaves] > 256 << 10
+    for columns, filters in ((None, None), (["id"], None), (["flux_3", "flux_6"], "flux_1 > 0")):
+        catalog = Catalog.open(stored)
+        lists = len(catalog.metadata.groups[0].sidecars or ())
+        assert lists > 1
+        found = waited(place, partial(catalog.read, columns, filters, region=CONE))
+        assert found.round_trips == 3, found
+        assert set(found.requests) == {"get", "range"}
+        assert found.requests["get"] <= lists
+        assert 2 * leaves <= found.requests["range"] <= leaves + MOST_REQUESTS
+        assert catalog.read(columns, filters, region=CONE).equals(mine.read(columns, filters, region=CONE))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda catalog: catalog.scan(region=CONE).to_arrow(),
+        lambda catalog: list(catalog.tables(["flux_2"], region="box ra 40..120 dec -20..40")),
+        lambda catalog: catalog.read(["id"], region="polygon 40 -20, 120 -20, 80 50"),
+        lambda catalog: catalog.read(["id"], "flux_1 > 2"),
+        lambda catalog: catalog.sample(100, columns=["flux_1"]),
+        lambda catalog: catalog.statistics(["flux_1"]),
+        lambda catalog: catalog.histogram("flux_1", range=(-3, 3)),
+        lambda catalog: catalog.export("memory://round_trips/rows.parquet", region=CONE, overwrite=True),
+    ],
+    ids=["scan", "box", "polygon", "filter", "sample", "statistics", "histogram", "export"],
+)
+@pytest.mark.sampled(2)
+def test_other_reads_wait_three_times(place: Place, stored: str, read: Callable[[Catalog], object]) -> None:
+    catalog = Catalog.open(stored)
+    found = waited(place, lambda: read(catalog))
+    assert 2 <= found.round_trips <= 3, found
+    assert "head" not in found.requests
+
+
+@pytest.mark.parametrize("shape", ["one group", "two groups"])
+def test_small_leaves_are_fetched_at_once(place: Place, tmp_path: Path, shape: str) -> None:
+    groups = [{"name": "main"}, {"name": "details", "columns": ["mag", "note"], "threshold": "150 rows"}]
+    made = publish(tmp_path, **({"column_groups": groups} if shape == "two groups" else {}))
+    catalog = Catalog.open(put(place, Path(made.storage.root)).uri())
+    found = waited(place, lambda: catalog.read(["id", "mag", "note"], region=CONE))
+    files = sum(len(catalog.pixels_in(CONE, group)) for group in catalog.groups)
+    assert found == (1, {"range": files}, "range")
+
+
+def test_a_cone_in_a_catalog_of_others_waits_three_times(
+    place: Place, wide: Published, tmp_path: Path
+) -> None:
+    catalog = Catalog.open(put(place, tree_of(wide, tmp_path / "tree")).uri())
+    assert len(catalog.pixels) > 20  # as it is listed by now
+    parquet_tail.forget_tails()
+    found = waited(place, lambda: catalog.read(["id", "flux_1"], region=CONE))
+    assert found.round_trips == 3, found  # for the schema, the footers, and the columns
+    assert (set(found.requests), found.requests["get"]) == ({"get", "range"}, 1)
+
+
+def test_the_proxy_sees_reads_that_wait_for_each_other(place: Place, wide: Published, stored: str) -> None:
+    """What is counted here is more where files are read one by one."""
+    storage = Storage.at(stored)
+    paths = wide.metadata.partitions(None, wide.storage)["path"].to_pylist()[:3]
+    found = waited(place, lambda: [storage.read_range(path, 0, 10) for path in paths])
+    assert found == (3, {"range": 3}, "3 range")
