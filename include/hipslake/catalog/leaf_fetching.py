@@ -17,7 +17,14 @@ import pyarrow as pa
 from hipslake.catalog.foreign_rows import current_files, foreign_ranges, foreign_rows
 from hipslake.catalog.leaf_form import form_of
 from hipslake.catalog.leaf_opening import read_errors
-from hipslake.catalog.leaf_reads import FooterRead, LeafRead, RangeToFetch, check_length, pieces_of
+from hipslake.catalog.leaf_reads import (
+    FooterRead,
+    LeafRead,
+    RangeToFetch,
+    check_length,
+    lies_elsewhere,
+    pieces_of,
+)
 from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
@@ -130,11 +137,6 @@ class OpenForeign:
 def read_of(leaf: LeafRead) -> Read:
     """The read of a leaf of ours or of others, as its schema tells."""
     return leaf if form_of(leaf.schema) is None else ForeignRead(leaf)
-
-
-def lies_elsewhere(storage: Storage) -> bool:
-    """Whether files may lie in a store, of which many are asked at once; with a disk that wins nothing."""
-    return not storage.is_local or bool(storage.mounts)
 
 
 class FetchedRead:

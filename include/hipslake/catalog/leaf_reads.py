@@ -62,6 +62,11 @@ class FooterRead(NamedTuple):
     footer: pq.FileMetaData
 
 
+def lies_elsewhere(storage: Storage) -> bool:
+    """Whether files may lie in a store, of which many are asked at once; with a disk that wins nothing."""
+    return not storage.is_local or bool(storage.mounts)
+
+
 def pieces_of(
     storage: Storage, path: str, held: HeldFile, ranges: Iterable[Range], most: int
 ) -> list[RangeToFetch]:
@@ -123,7 +128,7 @@ class LeafRead:
         """
         with read_errors(self.storage, self.path):
             held = None
-            if "://" in self.storage.uri(self.path):
+            if lies_elsewhere(self.storage) and "://" in self.storage.uri(self.path):
                 held = self._tail()
                 fragment = _FORMAT.make_fragment(held.arrow())
             else:
@@ -140,7 +145,7 @@ class LeafRead:
             As of `open`.
         """
         leaf = self.open()
-        pieces = leaf.missing(MOST_REQUESTS)
+        pieces = [] if leaf.held is None else leaf.missing(MOST_REQUESTS)
         if len(pieces) < 2:
             for piece in pieces:
                 piece.fetch()

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.joined_groups import joined_groups, one_table, selected
-from hipslake.catalog.leaf_fetching import FetchedRead, Read, fetched, lies_elsewhere, read_of
-from hipslake.catalog.leaf_reads import FooterRead, LeafRead
+from hipslake.catalog.leaf_fetching import FetchedRead, Read, fetched, read_of
+from hipslake.catalog.leaf_reads import FooterRead, LeafRead, lies_elsewhere
 from hipslake.catalog.leaf_rows import ALONG
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import leaf_spans
