@@ -14,7 +14,7 @@ from hipslake.errors import NotReadableError
 from hipslake.storage.folder import Storage
 from hipslake.storage.request_pool import MOST_REQUESTS
 
-_THREADS = 16  # where requests do not wait for a store
+_THREADS = 16
 _AHEAD = 256
 _ALONE = 0.01  # seconds
 
