@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
-from hipslake.catalog import reading
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.committing import commit_next
+from hipslake.catalog.leaf_reads import LeafRead, OpenLeaf
 from hipslake.errors import IndexMissingError, SchemaMismatchError, VerificationError
 from hipslake.versions.version_write import writing
 
@@ -44,14 +44,14 @@ def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """The leaf files that are opened."""
     paths: set[str] = set()
-    read = reading.read_leaf
+    read = LeafRead.open
 
-    def counted(storage: object, path: str, *rest: object, **more: object) -> pa.Table:
-        paths.add(path)
-        return read(storage, path, *rest, **more)
+    def counted(leaf: LeafRead) -> OpenLeaf:
+        paths.add(leaf.path)
+        return read(leaf)
 
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "read_leaf", counted)
+        patch.setattr(LeafRead, "open", counted)
         yield paths
 
 
