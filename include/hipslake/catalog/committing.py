@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 _TRIES = 100  # at a version number, while others commit too
 
 
-def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata | None:
+def newest_version(
+    catalog: Storage, pin: Pin | None = None, *, known: CatalogMetadata | None = None
+) -> CatalogMetadata | None:
     """Return the newest version of a catalog; None if nothing is published.
 
     Parameters
@@ -36,7 +38,11 @@ def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata 
         At the catalog's root.
     pin : Pin, optional
         Keeps the version's files where they are.
+    known : CatalogMetadata, optional
+        A version that stands, and most likely is the newest still.
     """
+    if known is not None and VersionLog(catalog).newest_from(known.version) == known.version:
+        return known
     if pin is not None:
         with suppress(CatalogNotFoundError):
             return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, the newest version")

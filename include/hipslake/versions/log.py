@@ -164,13 +164,14 @@ class VersionLog(LogReader):
         ConflictError
             Others kept committing in between; they publish the pointers too.
         """
+        looked_at = [*watched]
         for _ in range(LOOKS):
             (newest, data, pointed_at), before = together(
                 self._storage,
                 partial(self.committed_newest, known),
-                partial(standing_pointers, self._storage, watched),
+                partial(standing_pointers, self._storage, looked_at),
             )
-            standing = PointerFiles(self._storage, newest, before)
+            standing = PointerFiles(self._storage, newest, watched, before)
             try:
                 pointers = describe(data) if describe else RootPointers()
             except FileNotFoundError:
@@ -185,6 +186,7 @@ class VersionLog(LogReader):
                 changed |= standing.replace(pointers.files, pointers.absent)
             else:  # which has no links
                 changed = standing.replace({**copy, **pointers.files}, pointers.absent)
+                looked_at = [*dict.fromkeys([*watched, *pointers.files, *pointers.absent])]
             if not changed:
                 return newest
         raise self.too_fast("pointed at")

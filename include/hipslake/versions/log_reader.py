@@ -88,6 +88,10 @@ class LogReader:
         newest, *_ = together(self._storage, *asks)
         return newest or None
 
+    def newest_from(self, known: int) -> int:
+        """The number of the newest version, given one that stands, which most often is the newest."""
+        return self._newest_after(known)
+
     def read_newest(self) -> tuple[int, bytes] | None:
         """The number of the newest version and its metadata as it was committed; None if there is none.
 

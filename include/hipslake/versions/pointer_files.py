@@ -22,15 +22,24 @@ class PointerFiles:
         At the root.
     number : int
         The newest version.
-    before : mapping
-        From `standing_pointers`, of those that are not changed if another run has changed them since: a slow
-        run could else restore an old pointer, whose files may be deleted.
+    watched : collection of str
+        Pointers that are not changed if another run has changed them since: a slow run could else restore an
+        old pointer, whose files may be deleted.
+    seen : mapping
+        What `standing_pointers` said of them, and maybe of others, since the last change of this run.
     """
 
-    def __init__(self, storage: Storage, number: int, before: Mapping[str, str | bytes | None]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        number: int,
+        watched: Collection[str],
+        seen: Mapping[str, str | bytes | None],
+    ) -> None:
         self._storage = storage
         self._number = number
-        self._before = before
+        self._seen = seen
+        self._before = {path: seen[path] for path in watched}
 
     def link(self, path: str, target: str) -> bool:
         """Make a symbolic link point to a target; False where the store has no links."""
@@ -49,6 +58,10 @@ class PointerFiles:
         if self._storage.is_local:
             found = [self._replace(path, content) for path, content in contents.items()]
             return any([*found, *(self._remove(path) for path in absent)])
+        contents = {path: content for path, content in contents.items() if self._seen.get(path) != content}
+        absent = [path for path in absent if self._seen.get(path, b"") is not None]
+        if not contents and not absent:
+            return False
         asks = [partial(_standing, self._storage, path) for path in contents]
         looks = [partial(self._storage.is_file, path) for path in absent]
         overtaken, *found = together(self._storage, self._overtaken, *asks, *looks)

@@ -83,7 +83,8 @@ def next_version(merged: Merged) -> CatalogMetadata:
     ConflictError
         If what was merged does not fit to the newest version.
     """
-    run, base, schema = merged.run, newest_version(merged.run.catalog), merged.schema
+    run, schema = merged.run, merged.schema
+    base = newest_version(run.catalog, known=merged.base)
     if base is not None and base.version != merged.attempt.version:
         standing = base.increment(run.key, run.catalog)
         # The ordinal alone would not do: who replaces an increment takes over its ordinal.
