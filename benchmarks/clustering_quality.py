@@ -89,7 +89,7 @@ def files_of(layout: str, points: Points, files: int, sample: int, seed: int = S
     else:
         keys = bounds.keys_of_ids(ids, curve)
     noise = noise_of(np.arange(rows), seed)
-    return FileBounds.of_sample(keys[drawn], noise[drawn], files).files_of(keys, noise)
+    return FileBounds.of_sample(keys[drawn], noise[drawn], files).files_of(keys, noise.take)
 
 
 def touched(case: Case, files: int = FILES, sample: int = SAMPLE) -> dict[str, float]:

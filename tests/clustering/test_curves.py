@@ -6,7 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
-from hipslake.clustering.curves import Curve, hilbert_index, interleave_bits
+from hipslake.clustering.curves import (
+    MOST_LOOKED_UP,
+    Curve,
+    hilbert_index,
+    hilbert_of_interleaved,
+    interleave_bits,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -48,6 +54,22 @@ def test_all_bits_of_three_short_columns_are_kept() -> None:
 )
 def test_hilbert_index_gives_published_places(ids: tuple[int, ...], bits: int, place: int) -> None:
     assert hilbert_index(np.array([ids], np.uint64), bits).tolist() == [place]
+
+
+@pytest.mark.parametrize(("columns", "bits"), [(1, 9), (2, 6), (3, 4)])
+def test_looked_up_places_are_those_of_skilling_in_every_cell(columns: int, bits: int) -> None:
+    cells = cube(columns, bits)
+    found = hilbert_of_interleaved(interleave_bits(cells, bits).view(np.int64), columns, bits)
+    assert found.tolist() == hilbert_index(cells, bits).tolist()
+
+
+@given(st.integers(1, MOST_LOOKED_UP), st.data())
+def test_looked_up_places_are_those_of_skilling_of_any_bits(columns: int, data: st.DataObject) -> None:
+    bits = data.draw(st.integers(1, 63 // columns))
+    ids = st.lists(st.integers(0, 2**bits - 1), min_size=columns, max_size=columns)
+    points = np.array(data.draw(st.lists(ids, min_size=1, max_size=20)), np.uint64)
+    places = interleave_bits(points, bits).view(np.int64)
+    assert hilbert_of_interleaved(places, columns, bits).tolist() == hilbert_index(points, bits).tolist()
 
 
 @given(st.integers(1, 5), st.integers(1, 12), st.data())

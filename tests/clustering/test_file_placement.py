@@ -26,7 +26,7 @@ def test_a_row_lies_in_the_file_whose_end_is_the_first_at_or_above_it(
     ends = [ordered[-(-n * len(ordered) // num_files) - 1] for n in range(1, num_files)] if ordered else []
     keys, noise = np.array(rows, np.int64).reshape(-1, 2).T
     expected = [sum(end < row for end in ends) for row in rows]
-    assert bounds.files_of(keys.astype(np.uint64), noise).tolist() == expected
+    assert bounds.files_of(keys.astype(np.uint64), noise.take).tolist() == expected
 
 
 @pytest.mark.parametrize("curve", Curve)

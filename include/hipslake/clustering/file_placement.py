@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,8 @@ _SIGNED_BITS = 63
 _ROWS_PER_RANGE = 40
 _ROWS_PER_FILE = 100
 _MOST_SAMPLED = 200_000
-_CHUNK_ROWS = 1 << 15  # what is computed on the way to a key stays in the processor's cache
+NoiseAt = Callable[[NDArray[np.int64]], NDArray[np.int64]]
+_CHUNK_ROWS = 1 << 16  # what is computed on the way to a key stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,20 @@ class FileBounds:
         ends, first = np.unique(packed, return_index=True)
         return cls(distinct, ends, np.append(first, len(rows)).astype(np.int64))
 
-    def files_of(self, keys: NDArray[np.uint64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of the file of each row, from its key and its noise in [0, 2**31)."""
+    def files_of(self, keys: NDArray[np.uint64], noise: NoiseAt) -> NDArray[np.int64]:
+        """Return the number of the file of each row, from its key and its noise in [0, 2**31).
+
+        Parameters
+        ----------
+        keys : uint64[n]
+        noise : callable
+            The noise of the rows at some places; only asked for those at whose keys files end.
+        """
         place = self._sorted.below(keys)
         found = self._between.take(place)
         at_end = np.flatnonzero(self._padded.take(place) == keys)
         if len(at_end):
-            packed = (2 * place[at_end] + 1) << NOISE_BITS | noise[at_end]
+            packed = (2 * place[at_end] + 1) << NOISE_BITS | noise(at_end)
             found[at_end] = self.files[np.searchsorted(self.ends, packed, side="left")]
         return found
 
@@ -167,9 +175,11 @@ class Placement:
         for start in range(0, rows.num_rows, _CHUNK_ROWS):
             chunk = slice(start, start + _CHUNK_ROWS)
             keys[chunk] = found = self.bounds.keys(rows.slice(start, _CHUNK_ROWS), self.curve)
-            noise = noise_of(numbers[chunk], self.seed) if self.add_noise else np.zeros(len(found), np.int64)
-            files[chunk] = self.files.files_of(found, noise)
+            files[chunk] = self.files.files_of(found, partial(self._noise_at, numbers[chunk]))
         return files, keys
+
+    def _noise_at(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+        return noise_of(numbers.take(places), self.seed) if self.add_noise else np.zeros_like(places)
 
     def order(self, files: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the order by file and then by key, in which equal rows stay as they are; int64[n]."""
@@ -206,7 +216,8 @@ def along_curve(
     rows = rows.select(list(columns_of(rows.schema, columns)))
     numbers = np.arange(rows.num_rows)
     share = min(1.0, sample_size(num_ranges, 1) / max(1, rows.num_rows))
-    bounds = RangeBounds.of_sample(rows.filter(pa.array(drawn(numbers, share, seed))), columns, num_ranges)
+    chosen = drawn_places(0, 0, rows.num_rows, share, seed)
+    bounds = RangeBounds.of_sample(rows.take(pa.array(chosen)), columns, num_ranges)
     _, keys = Placement.plan(bounds, curve, 1).place(rows, numbers)
     return curve_order(keys.view(np.int64))
 
@@ -219,6 +230,25 @@ def sample_size(num_ranges: int, num_files: int) -> int:
 def drawn(numbers: NDArray[np.int64], share: float, seed: int) -> NDArray[np.bool_]:
     """Choose about a share of rows by their numbers, evenly; bool[n]."""
     return noise_of(numbers, ~seed) < int(share * 2**NOISE_BITS)
+
+
+def drawn_places(file: int, first: int, count: int, share: float, seed: int) -> NDArray[np.int64]:
+    """Choose about a share of consecutive rows of a file, evenly; their places among these, ascending.
+
+    Parameters
+    ----------
+    file : int
+        Number of the file.
+    first : int
+        Rows of it that come before these.
+    count : int
+    share : float
+        In [0, 1].
+    seed : int
+    """
+    generator = np.random.default_rng([seed & (2**64 - 1), file, first])
+    number = int(generator.binomial(count, share))
+    return np.sort(generator.choice(count, number, replace=False, shuffle=False))
 
 
 def row_numbers(file: int, first: int, count: int) -> NDArray[np.int64]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from io import BytesIO
+from threading import Thread
 
 import numpy as np
 
 from hipslake.clustering.layout_quality import FileBoxes
 
 _MOST_DRAWN = 2000
+
+
+def load_beside() -> None:
+    """Import what draws, in a thread of its own: a picture that is drawn later need not wait for it."""
+    Thread(target=import_module, args=("matplotlib.figure",), name="load matplotlib", daemon=True).start()
 
 
 def draw_boxes(before: FileBoxes, after: FileBoxes, columns: Sequence[str], title: str) -> bytes:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.clustering.column_values import path_of, type_at, values_at
-from hipslake.clustering.curves import Curve
+from hipslake.clustering.curves import Curve, interleave_bits
 from hipslake.clustering.lookup import SortedNumbers
 from hipslake.errors import InputError, SpecError
 
@@ -70,7 +70,8 @@ class ColumnRanges:
         """
         values = _flat(values)
         if not values.null_count:
-            return self._number_below(values) + np.uint64(self.nulls)
+            below = self._number_below(values)
+            return below + np.uint64(1) if self.nulls else below
         ids = np.zeros(len(values), np.uint64)
         valid = np.asarray(values.is_valid())
         ids[valid] = self._number_below(values.drop_null()) + np.uint64(self.nulls)
@@ -171,11 +172,29 @@ class RangeBounds:
 
     def keys(self, rows: pa.Table | pa.RecordBatch, curve: Curve) -> NDArray[np.uint64]:
         """Return the key of each row along a curve, as uint64[n], below 2**63."""
-        return self.keys_of_ids(self.range_ids(rows), curve)
+        return self._keys([column.ids(values_at(rows, column.name)) for column in self.columns], curve)
 
     def keys_of_ids(self, range_ids: NDArray[np.uint64], curve: Curve) -> NDArray[np.uint64]:
         """Return the keys of rows whose range ids are known."""
-        return curve.keys(self.stretched(range_ids), self.bits)
+        return self._keys(list(range_ids.T), curve)
+
+    def _keys(self, range_ids: Sequence[NDArray[np.uint64]], curve: Curve) -> NDArray[np.uint64]:
+        if not curve.may_follow(len(self.columns)):
+            return curve.keys(self.stretched(np.stack(range_ids).T), self.bits)
+        places = self._interleaved[0].take(range_ids[0].view(np.int64))
+        for interleaved, ids in zip(self._interleaved[1:], range_ids[1:], strict=True):
+            places |= interleaved.take(ids.view(np.int64))
+        return curve.of_interleaved(places, len(self.columns), self.bits).view(np.uint64)
+
+    @cached_property
+    def _interleaved(self) -> list[NDArray[np.int64]]:
+        """Per column, the bits of a point that come of each of its range ids, where others are 0."""
+        found = []
+        for at, stretched in enumerate(self._stretched):
+            points = np.zeros((len(stretched), len(self.columns)), np.uint64)
+            points[:, at] = stretched
+            found.append(interleave_bits(points, self.bits).view(np.int64))
+        return found
 
 
 def check_clustering_columns(schema: pa.Schema, names: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import os
 import sys
 
 _PR_SET_THP_DISABLE = 41  # linux/prctl.h
@@ -16,9 +17,11 @@ def tune_process() -> None:
 
     Not for the processes of others that use the library. Garbage is collected less often, and not once more
     when the process ends: modules and models make hundreds of thousands of objects that all stay. To look
-    through them took a sixth of the time of imports, and a fifth of a second at the end. And there are no
-    huge pages.
+    through them took a sixth of the time of imports, and a fifth of a second at the end. There are no
+    huge pages; and numpy, if it is imported later, starts no threads for linear algebra, of which the library
+    has next to none.
     """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(*_COLLECTED_AFTER)
     atexit.register(gc.freeze)
     use_small_pages()

@@ -2,9 +2,8 @@
 
 The reader that moves rows makes Arrow values of what is stored, by the types that the footer tells. A
 checksum of what it gives would be blind to its mistakes. So the values are read again, as numbers and bytes,
-and this module says by itself what they mean, as the Parquet format has it: a time is its day and the
-nanoseconds of it in whatever unit it is stored, a decimal its unscaled number in whatever width, a number its
-value.
+and this module says by itself what they mean, as the Parquet format has it: a time is its nanoseconds since
+1970 in whatever unit it is stored, a decimal its unscaled number in whatever width, a number its value.
 
 What is shared with the reader is what comes before: decompression, encodings, nulls, and where lists begin.
 Where a reader has nothing to convert (`is_as_stored`), the values of a checksum may be the rows as well.
@@ -21,13 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hipslake.clustering.checksum import Leaf, row_checksum
+from hipslake.clustering.checksum import Leaf, mix_in_place, row_checksum
 from hipslake.errors import InputError
 from hipslake.storage.int96 import NANOS_PER_DAY, StoredTimes, leaf_count
 from hipslake.storage.parquet_footer import stored_footer
 
 _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _DECIMAL_BYTES = 32
+_MOST_NANOS = 2**63 - 1
+_FIRST, _LAST = divmod(-_MOST_NANOS, NANOS_PER_DAY), divmod(_MOST_NANOS, NANOS_PER_DAY)
 
 
 class RowSum(NamedTuple):
@@ -147,11 +148,20 @@ def _of_float(values: pa.Array) -> pa.Array:
 
 def _of_int96(values: pa.Array) -> pa.Array:
     times = StoredTimes.of(values)
-    return _words(values, times.days + times.nanos // NANOS_PER_DAY, times.nanos % NANOS_PER_DAY)
+    days, nanos = times.days + times.nanos // NANOS_PER_DAY, times.nanos % NANOS_PER_DAY
+    meant = days * NANOS_PER_DAY + nanos
+    low = (days < _FIRST[0]) | ((days == _FIRST[0]) & (nanos < _FIRST[1]))
+    far = np.flatnonzero(low | (days > _LAST[0]) | ((days == _LAST[0]) & (nanos > _LAST[1])))
+    meant[far] = _far_time(days[far], nanos[far])
+    return _numbers(values, meant)
 
 
 class _Timestamp:
-    """Of INT64 in some unit: the day, and the nanoseconds of the day."""
+    """Of INT64 in some unit: the nanoseconds since 1970, or a hash of day and nanoseconds of the day.
+
+    The latter where 64 bits do not hold the former, which is before 1677 and after 2262: no file of
+    nanoseconds has such times, and those of other units all count alike.
+    """
 
     def __init__(self, per_second: int) -> None:
         self._per_day = 86_400 * per_second
@@ -159,8 +169,18 @@ class _Timestamp:
 
     def __call__(self, values: pa.Array) -> pa.Array:
         numbers = np.frombuffer(values.buffers()[1], np.int64, len(values), values.offset * 8)
-        days = numbers // self._per_day
-        return _words(values, days, (numbers - days * self._per_day) * self._nanos)
+        meant = numbers * self._nanos
+        most = _MOST_NANOS // self._nanos
+        if len(numbers) and not -most <= int(numbers.min()) <= int(numbers.max()) <= most:
+            far = np.flatnonzero((numbers < -most) | (numbers > most))
+            days, rest = np.divmod(numbers[far], self._per_day)
+            meant[far] = _far_time(days, rest * self._nanos)
+        return _numbers(values, meant)
+
+
+def _far_time(days: NDArray[np.int64], nanos: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A hash of days and nanoseconds of the day."""
+    return mix_in_place(mix_in_place(days.astype(np.uint64)) + nanos.astype(np.uint64)).view(np.int64)
 
 
 def _of_decimal(values: pa.Array) -> pa.Array:
@@ -197,5 +217,13 @@ def _words(values: pa.Array, *words: NDArray[np.int64]) -> pa.Array:
     """Two or four numbers per value, as one value; what is null stays so."""
     kind = pa.decimal128(38) if len(words) == 2 else pa.decimal256(76)
     together = np.ascontiguousarray(np.stack(words, axis=1), "<i8")
-    validity = pa.array(values.is_valid()).buffers()[1] if values.null_count else None
-    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(together)])
+    return pa.Array.from_buffers(kind, len(values), [_validity(values), pa.py_buffer(together)])
+
+
+def _numbers(values: pa.Array, numbers: NDArray[np.int64]) -> pa.Array:
+    """A number per value; what is null stays so."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [_validity(values), pa.py_buffer(numbers)])
+
+
+def _validity(values: pa.Array) -> pa.Buffer | None:
+    return pa.array(values.is_valid()).buffers()[1] if values.null_count else None

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.clustering.column_values import columns_of
-from hipslake.clustering.file_placement import Placement, drawn, row_numbers, sample_size
+from hipslake.clustering.file_placement import Placement, drawn_places, sample_size
 from hipslake.clustering.planning import FileSizing, RewriteGroup
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Counter, Engine
@@ -153,9 +153,8 @@ class SampleRowsTask:
         """Give the sample of each part, as an Arrow IPC stream."""
         sampled: dict[int, list[pa.RecordBatch]] = {}
         for part, first, batch in read_rows(self.access, self.parts[task], self.columns):
-            numbers = row_numbers(part.number, first, batch.num_rows)
-            chosen = pa.array(drawn(numbers, self.shares[part.group], self.seed))
-            sampled.setdefault(part.number, []).append(batch.filter(chosen))
+            chosen = drawn_places(part.number, first, batch.num_rows, self.shares[part.group], self.seed)
+            sampled.setdefault(part.number, []).append(batch.take(pa.array(chosen)))
             self.done.add(batch.num_rows)
         samples = [to_ipc(pa.Table.from_batches(batches)) for batches in sampled.values()]
         yield pa.record_batch([list(sampled), samples], schema=_RESULT)

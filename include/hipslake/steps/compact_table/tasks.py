@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.clustering.file_placement import Placement, row_numbers
@@ -221,11 +222,11 @@ class MoveRows:
         files, keys = placement.place(batch, numbers)
         if self.by_key[group] and isinstance(placement, Placement) and keys is not None:
             order = placement.order(files, keys)
-            batch = _with_keys(batch.take(pa.array(order)), keys[order], placement.key_bits)
+            batch = _with_keys(_taken(batch, order), keys.take(order), placement.key_bits)
         else:
             order = curve_order(files)
-            batch = batch.take(pa.array(order))
-        files = files[order]
+            batch = _taken(batch, order)
+        files = files.take(order)
         for start, stop in runs_of(files):
             yield first + int(files[start]), batch.slice(start, stop - start)
 
@@ -278,6 +279,10 @@ def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return batches[0]
     whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
     return whole[0] if whole else batches[0]
+
+
+def _taken(batch: pa.RecordBatch, order: NDArray[np.int64]) -> pa.RecordBatch:
+    return pc.take(batch, pa.array(order), boundscheck=False)
 
 
 def _with_keys(rows: pa.RecordBatch, keys: NDArray[np.uint64], bits: int) -> pa.RecordBatch:
