@@ -36,29 +36,87 @@ def counted(values: pa.Table, rows: int) -> pa.Table:
     return found.rename_columns([*values.column_names, ROWS])
 
 
+def distinct_values(values: pa.Table, rows: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    """The distinct ones of partition values, one row each, and of each row the place of its own among them.
+
+    Parameters
+    ----------
+    values : pyarrow.Table
+        As of `value_columns`.
+    rows : int
+
+    Returns
+    -------
+    pyarrow.Table, int64[rows]
+    """
+    if not values.num_columns:
+        return values, np.zeros(rows, np.int64)
+    if (dense := _DenseCodes.of(values)) is not None:
+        there = np.flatnonzero(dense.rows)
+        place = np.empty(len(dense.rows), np.int64)
+        place[there] = np.arange(len(there))
+        return dense.values(there), place.take(dense.codes)
+    known = PartitionValues.of(values)
+    return known.table, known.numbers(values, rows)
+
+
 def _counted_densely(values: pa.Table) -> pa.Table | None:
     """As `counted`, by adding up in a table with a cell for each value; None if that would be large."""
-    codes, size = np.zeros(values.num_rows, np.int64), 1
-    lowest: list[int] = []
-    spans: list[int] = []
-    for column in values.columns:
-        found = _near_together(_one(column))
-        if found is None or size * found[1] > min(_TABLE_SIZE, values.num_rows):
-            return None
-        low, span, numbers = found
-        codes *= span
-        codes += numbers
-        codes -= low
-        size *= span
-        lowest.append(low)
-        spans.append(span)
-    rows = np.bincount(codes, minlength=size)
-    there = np.flatnonzero(rows)
-    columns = []
-    for each, low, name in zip(np.unravel_index(there, spans), lowest, values.column_names, strict=True):
-        kind = values.schema.field(name).type
-        columns.append(pa.array((each + low).astype(f"i{kind.bit_width // 8}")).view(kind))
-    return pa.table([*columns, pa.array(rows[there])], names=[*values.column_names, ROWS])
+    dense = _DenseCodes.of(values)
+    if dense is None:
+        return None
+    there = np.flatnonzero(dense.rows)
+    return dense.values(there).append_column(ROWS, pa.array(dense.rows[there]))
+
+
+@dataclass(frozen=True)
+class _DenseCodes:
+    """Values as small numbers: where each would lie in a table with a cell for all combinations of them.
+
+    Attributes
+    ----------
+    codes : int64[n]
+        Of each row.
+    rows : int64[codes]
+        How many rows have each.
+    lowest, spans : list of int
+        Of each column: the least value, and how many lie from there to the greatest.
+    schema : pyarrow.Schema
+    """
+
+    codes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    lowest: list[int]
+    spans: list[int]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, values: pa.Table) -> _DenseCodes | None:
+        """Those of some rows; None if the table would be large."""
+        codes, size = np.zeros(values.num_rows, np.int64), 1
+        lowest: list[int] = []
+        spans: list[int] = []
+        for column in values.columns:
+            found = _near_together(_one(column))
+            if found is None or size * found[1] > min(_TABLE_SIZE, values.num_rows):
+                return None
+            low, span, numbers = found
+            codes *= span
+            codes += numbers
+            codes -= low
+            size *= span
+            lowest.append(low)
+            spans.append(span)
+        return cls(codes, np.bincount(codes, minlength=size), lowest, spans, values.schema)
+
+    def values(self, codes: NDArray[np.int64]) -> pa.Table:
+        """The values that some codes stand for."""
+        columns = []
+        places = np.unravel_index(codes, self.spans)
+        for each, low, field in zip(places, self.lowest, self.schema, strict=True):
+            kind = field.type
+            columns.append(pa.array((each + low).astype(f"i{kind.bit_width // 8}")).view(kind))
+        return pa.table(columns, names=self.schema.names)
 
 
 def added_up(counts: pa.Table) -> pa.Table:

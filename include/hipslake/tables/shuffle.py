@@ -200,6 +200,7 @@ def plan_shuffle(
     cores: int,
     rewrites: bool = False,
     even: bool = False,
+    rolling: bool = False,
     task_bytes: int = TASK_BYTES,
 ) -> ShufflePlan:
     """Decide where rows go.
@@ -224,17 +225,22 @@ def plan_shuffle(
         Whether rows of files that are replaced are written along; then there is always a shuffle.
     even : bool
         Whether rows are put in order over files; then too, and files are as near to the target as can be.
+    rolling : bool
+        Whether each value's rows fill one file after another, and are never written apart.
     task_bytes : int
         Encoded bytes that a task writes, about.
     """
     range_only = all(field.transform.is_range_only for field in partition)
     case = ShuffleCase.of(upsert=upsert, range_only=range_only)
     totals = counts.totals
-    files = _files(totals, row_bytes, target_bytes, even=even)
+    if rolling:
+        files = -(-totals // most_file_rows(row_bytes, target_bytes))
+    else:
+        files = _files(totals, row_bytes, target_bytes, even=even)
     apart = _files(counts.rows, row_bytes, target_bytes)
     names = tuple(str(field) for field in partition)
     by = ", ".join(names) or "no field"
-    if case is ShuffleCase.APPEND_RANGE_ONLY and not (rewrites or even):
+    if case is ShuffleCase.APPEND_RANGE_ONLY and not (rewrites or even or rolling):
         unshuffled, least = int(apart.sum()), int(files.sum())
         if unshuffled <= _MOST_UNSHUFFLED * least:
             per_value = np.zeros(counts.values, np.int64)
@@ -253,6 +259,11 @@ def plan_shuffle(
             f"shuffle there would be {unshuffled} files, not {least}."
         )
         fields = names
+    elif rolling:
+        fields = names
+        reason = (
+            f"Written by partition ({by}) as rows come, in one pass: a value's next file follows a full one."
+        )
     elif case is ShuffleCase.UPSERT_RANGE_ONLY:
         fields = (*key, *names)
         reason = (
@@ -273,6 +284,11 @@ def _files(rows: Int64s, row_bytes: float, target_bytes: int, *, even: bool = Fa
     size = rows * row_bytes / target_bytes
     files = (np.floor(size + 0.5) if even else np.ceil(size / SLACK)).astype(np.int64)
     return np.clip(files, np.minimum(rows, 1), rows)
+
+
+def most_file_rows(row_bytes: float, target_bytes: int) -> int:
+    """The most rows of a file, at least 1."""
+    return max(1, int(SLACK * target_bytes / row_bytes))
 
 
 def _file_rows(totals: Int64s, files: Int64s) -> Int64s:

@@ -73,7 +73,7 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
         A key is null, or a row lies outside of the interval.
     """
     order, engine, tasks = tried.order, tried.engine, tried.new.rows.tasks
-    samples = frozenset(np.linspace(0, max(tasks - 1, 0), min(_SAMPLE_PARTS, tasks)).astype(int).tolist())
+    samples = frozenset(sampled_parts(tasks))
     within = Interval.of(order) if order.spec.mode is TableMode.OVERWRITE_INTERVAL else None
     task = CountRowsTask(
         tried.new,
@@ -234,10 +234,23 @@ class CountRowsTask:
                 )
 
     def _row_bytes(self, number: int) -> float | None:
-        for batch in self.new.read(number, self.new.schema.names, _SAMPLE_ROWS):
-            if batch.num_rows:
-                return self.writer.row_bytes(pa.Table.from_batches([batch.slice(0, _SAMPLE_ROWS)]))
-        return None
+        found = row_bytes_of(self.new, self.writer, number)
+        return None if found is None else found[0]
+
+
+def sampled_parts(parts: int) -> list[int]:
+    """The numbers of those parts that tell the size of rows."""
+    found: list[int] = np.linspace(0, max(parts - 1, 0), min(_SAMPLE_PARTS, parts)).astype(int).tolist()
+    return found
+
+
+def row_bytes_of(new: NewRows, writer: RowWriter, number: int) -> tuple[float, pa.RecordBatch] | None:
+    """The size in a file of the first rows of a part, and these; None if it has no rows."""
+    for batch in new.read(number, new.schema.names, _SAMPLE_ROWS):
+        if batch.num_rows:
+            rows = batch.slice(0, _SAMPLE_ROWS)
+            return writer.row_bytes(pa.Table.from_batches([rows])), rows
+    return None
 
 
 def extremes(batch: pa.RecordBatch, key: Sequence[str]) -> pa.Table:

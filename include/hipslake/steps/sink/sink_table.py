@@ -19,7 +19,7 @@ from hipslake.errors import ConflictError
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
-from hipslake.steps.sink.count_rows import Counted, count_rows
+from hipslake.steps.sink.count_rows import count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.known_sinks import check_not_sunk_earlier
 from hipslake.steps.sink.position_deletes import write_deletes
@@ -30,19 +30,17 @@ from hipslake.steps.sink.source_records import SourceRecords, check_operations
 from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
 from hipslake.steps.sink.stream_batches import has_batch
 from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink
-from hipslake.steps.sink.write_files import write_files
+from hipslake.steps.sink.write_files import WrittenRows, write_files, write_rolling
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.tables.alterations import EvolutionKind, TableAlteration
 from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import SinkMark, same_digest
 from hipslake.tables.nested_casts import renamed
-from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import table_of
 from hipslake.tables.protocol import CommittedSink, NamedTable, NewDeletes, TableState, WriteChange
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
-from hipslake.tables.value_sketches import Sketch
 from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
@@ -230,7 +228,7 @@ class _Sink:
                 writer,
                 () if sort else state.clustered_by,
             )
-            return self._written(tried)
+            return self._sunk(tried)
 
     def _stands(self, before: SinkMark) -> bool:
         """Whether the table has the rows of the order, by the mark of its key."""
@@ -257,8 +255,59 @@ class _Sink:
         )
         return NewRows(found.came, opened.stored, opened.derived, found.went, follows=True)
 
-    def _written(self, tried: SinkTry) -> SinkOutcome:
+    def _sunk(self, tried: SinkTry) -> SinkOutcome:
         """Write the files of a try, and commit them."""
+        phases = self._phases
+        with phases("write"):
+            rolled = write_rolling(tried)
+        written = self._written(tried) if rolled is None else rolled
+        counted, replaced, plan, deletes = written.counted, written.replaced, written.plan, written.deletes
+        check_files(
+            self._order.spec.table,
+            written.files,
+            plan.shuffle,
+            counted.rows + plan.rewritten,
+            fewer=bool(tried.clustered_by),
+        )
+        with phases("commit"):
+            committed = self._committed(tried, written)
+            self._swept += committed.swept
+        files = [*written.files, *written.kept]
+        return SinkOutcome(
+            table=self._order.spec.table,
+            location=tried.table.location,
+            snapshot_id=committed.version,
+            created=self._created,
+            columns_added=tuple(
+                dict.fromkeys(each.column for each in self._changes if each.kind is EvolutionKind.ADD)
+            ),
+            changes=tuple(dict.fromkeys(each.text for each in self._changes)),
+            swept=self._swept,
+            rows_in=counted.rows + replaced.left_out + counted.delete_records,
+            delete_records=counted.delete_records,
+            rows_out=counted.rows,
+            rows_left_out=replaced.left_out,
+            rows_updated=replaced.rows - replaced.by_deletes,
+            rows_deleted=replaced.by_deletes,
+            missing_deletes=replaced.missing_deletes,
+            outdated=replaced.outdated,
+            rows_rewritten=plan.rewritten + sum(file.rows for file in written.kept),
+            case=plan.shuffle.case.value,
+            plan=plan.shuffle.explain(),
+            expected_files=plan.shuffle.expected_files + len(written.kept),
+            files_added=len(files),
+            files_removed=len(replaced.removed),
+            files_read=replaced.read,
+            delete_files=len(deletes),
+            bytes=sum(file.bytes for file in (*files, *(each.file for each in deletes))),
+            task_bytes=written.task_bytes,
+            attempts=committed.attempts,
+            ndv=dict(committed.ndv),
+            seconds=phases.seconds,
+        )
+
+    def _written(self, tried: SinkTry) -> WrittenRows:
+        """Count the rows of a try, plan its files, and write them."""
         phases = self._phases
         with phases("count"):
             counted = count_rows(tried, NO_POSITIONS)
@@ -286,51 +335,7 @@ class _Sink:
             deletes = self._deletes(tried, replaced)
         with phases("statistics") if self._counted else nullcontext():
             stays = sketches_of_staying(tried, replaced)
-        check_files(
-            self._order.spec.table,
-            files,
-            plan.shuffle,
-            counted.rows + plan.rewritten,
-            fewer=bool(tried.clustered_by),
-        )
-        with phases("commit"):
-            alone = not plan.rewritten  # the files of the new rows hold no others
-            committed = self._committed(
-                tried, counted, replaced, [*files, *kept], deletes, alone=alone, stays=stays
-            )
-            self._swept += committed.swept
-        return SinkOutcome(
-            table=self._order.spec.table,
-            location=tried.table.location,
-            snapshot_id=committed.version,
-            created=self._created,
-            columns_added=tuple(
-                dict.fromkeys(each.column for each in self._changes if each.kind is EvolutionKind.ADD)
-            ),
-            changes=tuple(dict.fromkeys(each.text for each in self._changes)),
-            swept=self._swept,
-            rows_in=counted.rows + replaced.left_out + counted.delete_records,
-            delete_records=counted.delete_records,
-            rows_out=counted.rows,
-            rows_left_out=replaced.left_out,
-            rows_updated=replaced.rows - replaced.by_deletes,
-            rows_deleted=replaced.by_deletes,
-            missing_deletes=replaced.missing_deletes,
-            outdated=replaced.outdated,
-            rows_rewritten=plan.rewritten + sum(file.rows for file in kept),
-            case=plan.shuffle.case.value,
-            plan=plan.shuffle.explain(),
-            expected_files=plan.shuffle.expected_files + len(kept),
-            files_added=len(files) + len(kept),
-            files_removed=len(replaced.removed),
-            files_read=replaced.read,
-            delete_files=len(deletes),
-            bytes=sum(file.bytes for file in (*files, *kept, *(each.file for each in deletes))),
-            task_bytes=task.bytes_by_task(files),
-            attempts=committed.attempts,
-            ndv=dict(committed.ndv),
-            seconds=phases.seconds,
-        )
+        return WrittenRows(counted, plan, files, replaced, kept, deletes, stays, task.bytes_by_task(files))
 
     def _deletes(self, tried: SinkTry, replaced: Replaced) -> list[NewDeletes]:
         """Write the files of deletes of a try."""
@@ -345,18 +350,9 @@ class _Sink:
             replaced.deleted_rows,
         )
 
-    def _committed(
-        self,
-        tried: SinkTry,
-        counted: Counted,
-        replaced: Replaced,
-        files: list[NewFile],
-        deletes: list[NewDeletes],
-        *,
-        alone: bool,
-        stays: dict[str, Sketch] | None,
-    ) -> CommittedSink:
+    def _committed(self, tried: SinkTry, written: WrittenRows) -> CommittedSink:
         order, before = self._order, tried.before
+        counted, replaced = written.counted, written.replaced
 
         def check(now: TableState) -> None:
             if now.marks.of(order.key) != before or now.marks.may_stand(order.key) != tried.doubtful:
@@ -376,8 +372,15 @@ class _Sink:
             whole=order.whole,
             source=order.rows if isinstance(order.rows, VersionRows) else None,
             batch=order.batch,
-            alone=alone,
+            alone=not written.plan.rewritten,  # the files of the new rows hold no others
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )
-        change = WriteChange(files, replaced.removed, deletes, mark, tag=order.tag, stays=stays)
+        change = WriteChange(
+            [*written.files, *written.kept],
+            replaced.removed,
+            written.deletes,
+            mark,
+            tag=order.tag,
+            stays=written.stays,
+        )
         return tried.write.commit(change, check, self._stale_after)

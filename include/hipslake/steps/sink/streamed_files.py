@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, suppress
 from contextvars import copy_context
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from hipslake.engine.model import Engine
+from hipslake.engine.model import Counter, Engine
 from hipslake.steps.sink.tasks import WriteRowsTask
 from hipslake.storage.atomic import synced_behind
 from hipslake.tables.new_files import NewFile
-from hipslake.tables.writing_protocol import OpenDataFile
+from hipslake.tables.writing_protocol import OpenDataFile, RowWriter
 
 HELD_BYTES = 1 << 30
 """Bytes of rows that wait in memory, about."""
@@ -32,18 +32,81 @@ _AHEAD_BYTES = 256 << 20  # of rows that are read before it is the turn of their
 _SPARED = 4  # rows stay in memory that take so much less than an equal share of it
 _MOST_THREADS = 8  # of one process: more would wait for each other
 
+MOST_FILES = HELD_BYTES // _LEAST_GROUP
+"""That may be open at once."""
+
 Part = tuple[int, pa.RecordBatch]
+"""Rows, and what they belong to: the number of a partition value or of a file."""
+
+
+def takes_streams(writer: RowWriter, engine: Engine) -> bool:
+    """Whether threads of this process may write files of a writer as their rows come."""
+    return writer.takes_rows_as_they_come and engine.on_this_machine and engine.cores <= _MOST_THREADS
 
 
 def may_stream(task: WriteRowsTask, engine: Engine) -> bool:
     """Whether the files of a task may be written as their rows come."""
-    plan = task.plan
-    if not (plan.shuffled and task.clustering is None and task.writer.takes_rows_as_they_come):
+    if not (task.plan.shuffled and task.clustering is None and takes_streams(task.writer, engine)):
         return False
-    if not (engine.on_this_machine and engine.cores <= _MOST_THREADS):
-        return False
-    values = int((plan.counts.totals > 0).sum())  # as many files are open at once
-    return values * _LEAST_GROUP <= HELD_BYTES
+    return int((task.plan.counts.totals > 0).sum()) <= MOST_FILES  # as many are open at once
+
+
+class FilePlacing(Protocol):
+    """Says which rows of sources go to which files."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+
+    @property
+    def writer(self) -> RowWriter:
+        """Of the files."""
+
+    @property
+    def written(self) -> Counter:
+        """Rows written so far."""
+
+    @property
+    def sources(self) -> int:
+        """How many sources there are."""
+
+    def routed(self, number: int) -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
+        """The batches of a source, and their rows in parts; by several threads at once."""
+
+    def placed(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """The rows of each file, from the parts of a batch; of one batch after another, in order."""
+
+    def planned(self, file: int) -> int:
+        """Rows of a file, or the most of it."""
+
+    def named(self, file: int) -> tuple[tuple[Any, ...], str]:
+        """The partition and the name of a file."""
+
+
+class PlannedFiles:
+    """The files of a task that is shuffled: of each is known which rows it has."""
+
+    def __init__(self, task: WriteRowsTask) -> None:
+        self._task = task
+        self._rows = task.plan.file_rows
+        self.schema = task.new.schema
+        self.writer = task.writer
+        self.written = task.written
+        self.named = task.named
+
+    @property
+    def sources(self) -> int:
+        return len(self._task.old) + self._task.new.rows.tasks
+
+    def routed(self, number: int) -> Iterator[tuple[pa.RecordBatch, list[Part]]]:
+        for batch, runs in self._task.filed(number):
+            yield batch, [*runs.parts(batch)]
+
+    def placed(self, parts: Sequence[Part]) -> Iterator[Part]:
+        return iter(parts)
+
+    def planned(self, file: int) -> int:
+        return int(self._rows[file])
 
 
 class _Group(NamedTuple):
@@ -73,13 +136,11 @@ class _StoppedError(Exception):
 
 
 class StreamedFiles:
-    """The files of a task, and which source is filed.
+    """The files that are open, and which source is filed.
 
     Parameters
     ----------
-    task : WriteRowsTask
-        That is shuffled.
-    sources : int
+    placing : FilePlacing
     check_running : callable
         Raises if the work is not wanted any more; asked for each batch.
     held_bytes : int, optional
@@ -88,16 +149,14 @@ class StreamedFiles:
 
     def __init__(
         self,
-        task: WriteRowsTask,
-        sources: int,
+        placing: FilePlacing,
         check_running: Callable[[], None],
         held_bytes: int = HELD_BYTES,
     ) -> None:
-        self._task = task
+        self._placing = placing
         self._check_running = check_running
-        self._sources = sources
+        self._sources = sources = placing.sources
         self._held_bytes = held_bytes
-        self._planned = task.plan.file_rows
         self._files: dict[int, _File] = {}
         self._numbers = iter(range(sources))
         self._turn = 0  # the source whose rows are filed now
@@ -136,6 +195,11 @@ class StreamedFiles:
                     raise error
         return sorted(self._written, key=lambda file: file.path)
 
+    @property
+    def complete(self) -> list[str]:
+        """Paths of files that have been written to their ends."""
+        return [file.path for file in self._written]
+
     def _work(self) -> None:
         try:
             while (number := self._next_source()) is not None:
@@ -155,15 +219,14 @@ class StreamedFiles:
             return next(self._numbers, None)
 
     def _stream(self, number: int) -> None:
-        for batch, runs in self._task.filed(number):
+        for batch, parts in self._placing.routed(number):
             self._check_running()
-            parts = [*runs.parts(batch)]
             with self._changed:
                 self._ahead.setdefault(number, []).append((parts, batch.nbytes))
                 self._ahead_bytes += batch.nbytes
                 if self._turn == number:
                     self._file_ahead(number)
-            del batch, parts
+            del batch, parts  # not held while others are written
             self._write_until(lambda: self._has_room(number))
         with self._changed:
             self._ended.add(number)
@@ -205,10 +268,10 @@ class StreamedFiles:
     def _file(self, parts: Sequence[Part], size: int) -> None:
         """Put rows to those that wait for their files."""
         row_bytes = size / max(sum(rows.num_rows for _, rows in parts), 1)
-        for number, rows in parts:
+        for number, rows in self._placing.placed(parts):
             file = self._files.get(number)
             if file is None:
-                file = self._files[number] = _File(number, int(self._planned[number]))
+                file = self._files[number] = _File(number, self._placing.planned(number))
             file.parts.append(rows)
             file.bytes += int(rows.num_rows * row_bytes)
             file.missing -= rows.num_rows
@@ -242,7 +305,7 @@ class StreamedFiles:
                 self._queue(file)
 
     def _queue(self, file: _File) -> None:
-        rows = pa.Table.from_batches(file.parts, self._task.new.schema)
+        rows = pa.Table.from_batches(file.parts, self._placing.schema)
         file.groups.append(_Group(rows, file.bytes, is_last=not file.missing))
         self._queued += file.bytes
         file.parts, file.bytes = [], 0
@@ -258,10 +321,10 @@ class StreamedFiles:
                     return
                 group = file.groups.popleft()
             if file.opened is None:
-                partition, name = self._task.named(file.number)
-                file.opened = file.closing.enter_context(self._task.writer.opened(partition, name))
+                partition, name = self._placing.named(file.number)
+                file.opened = file.closing.enter_context(self._placing.writer.opened(partition, name))
             file.opened.write(group.rows)
-            self._task.written.add(group.rows.num_rows)
+            self._placing.written.add(group.rows.num_rows)
             with self._changed:
                 self._queued -= group.bytes
                 self._changed.notify_all()

@@ -297,7 +297,7 @@ def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
         key=order.spec.key,
         sources=len(old) + tried.new.rows.tasks,
         row_bytes=counted.row_bytes,
-        target_bytes=_target_bytes(tried),
+        target_bytes=target_bytes(tried),
         cores=engine.cores,
         rewrites=bool(old),
         even=bool(tried.clustered_by),
@@ -305,7 +305,7 @@ def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
     return SinkPlan(values, shuffle, old)
 
 
-def _target_bytes(tried: SinkTry) -> int:
+def target_bytes(tried: SinkTry) -> int:
     """How large files should be: as the spec says, or else the table."""
     told = tried.order.spec.target_file_size
     if told is not None:
