@@ -20,6 +20,14 @@ from hipslake.tables.sink_order import FileRows, SinkOrder, SinkOutcome
 from pyiceberg.table import Table
 
 
+class Exchanging(ThisProcess):
+    """Does not let threads of this process do the work of tasks."""
+
+    @property
+    def on_this_machine(self) -> bool:
+        return False
+
+
 class Lake:
     """A warehouse with a catalog of its own."""
 

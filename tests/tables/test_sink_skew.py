@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.tables.sinking import Lake
+from tests.tables.sinking import Exchanging, Lake
 
 TARGET = 128 << 10
 
@@ -21,8 +21,22 @@ def skewed(count: int, values: int, seed: int = 0) -> pa.Table:
     return pa.table({"id": np.arange(count), "value": value, "flux": random.normal(size=count)})
 
 
-def test_a_hot_value_fills_many_tasks_with_files_of_the_target_size(tmp_path: Path) -> None:
+def test_a_hot_value_fills_files_of_the_target_size_one_after_another(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
+    spec = lake.spec(partition=["value"], target_file_size="128 KiB")
+    rows = skewed(400_000, 50)
+    done = lake.sink(spec, *[rows.slice(at, 50_000) for at in range(0, 400_000, 50_000)])
+    assert done.files_added == done.expected_files
+    entries = lake.table(spec).inspect.files().to_pylist()
+    hot = sorted(entry["file_size_in_bytes"] for entry in entries if entry["partition"]["value"] == 0)
+    assert len(hot) >= 20
+    assert all(0.9 * TARGET <= size <= 1.5 * TARGET for size in hot[1:])  # but for the last one
+    assert len(entries) == len(hot) + 49
+    assert lake.rows(spec).sort_by("id").equals(rows.cast(lake.rows(spec).schema))
+
+
+def test_a_hot_value_fills_many_tasks_with_files_of_the_target_size(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, Exchanging(2))
     spec = lake.spec(partition=["value"], target_file_size="128 KiB")
     rows = skewed(400_000, 50)
     done = lake.sink(spec, *[rows.slice(at, 50_000) for at in range(0, 400_000, 50_000)])

@@ -183,7 +183,8 @@ class _SeenValues:
         distinct, place = distinct_values(values, rows)
         with self._lock:
             known, number = self._with(distinct)
-        return number.take(known.numbers(distinct, distinct.num_rows)).take(place)
+        count = distinct.num_rows if distinct.num_columns else 1  # of no columns, there is one
+        return number.take(known.numbers(distinct, count)).take(place)
 
     def record(self, number: int) -> tuple[Any, ...]:
         """A value as records of the table hold it."""

@@ -298,7 +298,7 @@ class StreamedFiles:
                 self._queue(file)
 
     def _end_files(self, files: Iterable[_File]) -> None:
-        """Have files written to their ends that have fewer rows than were counted; that is told later."""
+        """Have files written to their ends that have fewer rows than planned; that is told later."""
         for file in files:
             if file.missing:
                 file.missing = 0
@@ -323,7 +323,8 @@ class StreamedFiles:
             if file.opened is None:
                 partition, name = self._placing.named(file.number)
                 file.opened = file.closing.enter_context(self._placing.writer.opened(partition, name))
-            file.opened.write(group.rows)
+            if group.rows.num_rows:  # a row group without rows has no statistics
+                file.opened.write(group.rows)
             self._placing.written.add(group.rows.num_rows)
             with self._changed:
                 self._queued -= group.bytes
