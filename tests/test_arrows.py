@@ -47,6 +47,7 @@ PURE = ("sphere", "planning", "joins", "clustering", "predicates")
 PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "partition_values", "row_keys", "file_pruning")
 IO = {
     "fsspec",
+    "obstore",
     "s3fs",
     "requests",
     "hipslake.storage",

@@ -5,12 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-import s3fs
 from hipslake import Catalog, adopt
 from hipslake.errors import CatalogFormatError, VerificationError
 from hipslake.storage import parquet_tail
@@ -20,6 +18,7 @@ from tests.api.catalogs import publish_many_kinds
 from tests.api.test_scan import equal
 from tests.catalog.foreign_trees import leaves, tree_of, variant
 from tests.catalog.publishing import Published
+from tests.stores.proxy import running_proxy
 from tests.stores.web import WebServer
 
 pytestmark = pytest.mark.sampled(2)
@@ -53,15 +52,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     if request.param == "web":
         yield _web(request.getfixturevalue("web"), request.getfixturevalue("web_root"), request.node.name)
         return
-    asked = [0]
-    call = s3fs.S3FileSystem._call_s3
-
-    async def counted(self: Any, *given: Any, **options: Any) -> Any:
-        asked[0] += 1
-        return await call(self, *given, **options)
-
-    bucket = request.getfixturevalue("bucket")
-    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", counted)
+    server, bucket = request.getfixturevalue("s3_server"), request.getfixturevalue("bucket")
     root = f"{bucket}/foreign/{abs(hash(request.node.name))}"
 
     def put(folder: Path, name: str) -> None:
@@ -70,7 +61,9 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
             if path.is_file():
                 target.write(str(path.relative_to(folder)), path.read_bytes())
 
-    yield Counted(root, put, lambda: asked[0])
+    with running_proxy(server.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        yield Counted(root, put, lambda: len(proxy.asked))
 
 
 def _web(web: WebServer, root: Path, test: str) -> Counted:

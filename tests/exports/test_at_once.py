@@ -24,7 +24,6 @@ from hipslake.steps.run import run_uri
 from hipslake.storage import atomic
 from hipslake.storage.access import StoreAccess, asked_as
 from hipslake.storage.folder import Storage
-from hipslake.storage.objects import ObjectFiles
 
 from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at
@@ -211,16 +210,17 @@ def test_a_folder_that_came_at_the_last_moment_is_not_removed(
         with pytest.raises(NotWritableError, match="exists"):
             finish(mine, "my.csv")
     else:
-        create = ObjectFiles.create
+        files = type(storage._files)
+        create = files.create
 
-        def late(self: ObjectFiles, uri: str, data: bytes) -> bool:
+        def late(self: Any, uri: str, data: bytes) -> bool:
             if data == b"mine":
-                monkeypatch.setattr(ObjectFiles, "create", create)
+                monkeypatch.setattr(files, "create", create)
                 theirs.begin()
                 finish(theirs, "their.csv")
-            return create(self, uri, data)
+            return bool(create(self, uri, data))
 
-        monkeypatch.setattr(ObjectFiles, "create", late)
+        monkeypatch.setattr(files, "create", late)
         with pytest.raises(NotWritableError, match="exists"):
             mine.begin()
     out = storage.sub("out")

@@ -13,7 +13,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import StorageError
+from hipslake.errors import NotWritableError, StorageError
 from hipslake.storage.folder import Entry, Storage
 
 
@@ -273,3 +273,35 @@ def test_hidden_files_and_folders_are_told_apart_from_what_matches(storage: Stor
     assert names(files) == ["x/a.csv"]
     assert names(passed_over) == [".h/a.csv"]
     assert names(storage.matches("x/*").passed_over) == ["x/.b.csv"]
+
+
+def test_many_ranges_are_read_also_of_mounts(storage: Storage, tmp_path: Path) -> None:
+    other = Storage.at(tmp_path / "other")
+    other.write("b", b"0123456789")
+    storage.write("a", b"abcdefghij")
+    mounting = storage.mounting((("mounted", other.root),))
+    asked = [("a", 2, 5), ("mounted/b", 0, 3), ("a", 9, 99)]
+    assert mounting.read_ranges(asked) == [b"cde", b"012", b"j"]
+    assert mounting.read_ranges([("mounted/b", 1, 2)] * 3) == [b"1"] * 3
+    assert mounting.read_ranges([]) == []
+    with pytest.raises(FileNotFoundError):
+        mounting.read_ranges([*asked, ("mounted/none", 0, 3)])
+
+
+def test_many_files_are_written_and_deleted_and_none_below_a_mount(storage: Storage, tmp_path: Path) -> None:
+    storage.write_all({"a": b"1", "b/c": memoryview(b"23"), "d": pa.py_buffer(b"456")})
+    assert [(entry.path, entry.size) for entry in storage.list(recursive=True)] == [
+        ("a", 1),
+        ("b/c", 2),
+        ("d", 3),
+    ]
+    storage.delete_all(["a", "b/c", "none"])
+    assert [entry.path for entry in storage.list(recursive=True)] == ["d"]
+    storage.write_all({})
+    storage.delete_all([])
+    mounting = storage.mounting((("mounted", str(tmp_path)),))
+    with pytest.raises(NotWritableError, match="mounted"):
+        mounting.write_all({"e": b"", "mounted/f": b""})
+    with pytest.raises(NotWritableError, match="mounted"):
+        mounting.delete_all(["d", "mounted/f"])
+    assert [entry.path for entry in storage.list(recursive=True)] == ["d"]

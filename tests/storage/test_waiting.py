@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import SpecError, StoreTimeoutError
 from hipslake.steps.report import failure_of
-from hipslake.storage import objects
+from hipslake.storage import ranged_file
 from hipslake.storage.access import StoreAccess, asked_as
 from hipslake.storage.folder import Storage
 from hipslake.storage.timeouts import Deadline, Timeouts, limited, set_in, within
@@ -95,17 +96,20 @@ def test_a_silent_store_is_given_up(doing: str) -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("fault", "doing"),
-    [
-        *(("drips headers", doing) for doing in READS),
-        *(("drips body", doing) for doing in READS if doing not in OF_HEADERS),
-    ],
-)
-def test_an_answer_that_comes_byte_by_byte_is_given_up(limits: None, fault: Fault, doing: str) -> None:
-    with running_slow(fault) as server:
+@pytest.mark.parametrize("doing", [doing for doing in READS if doing not in OF_HEADERS])
+def test_an_answer_that_comes_byte_by_byte_is_given_up(limits: None, doing: str) -> None:
+    with running_slow("drips body") as server:
         error = asked(server, READS[doing])
-    assert "HIPSLAKE_STORE_REQUEST_SECONDS" in str(error)
+    assert f"not answered to its end within {REQUEST:g} s (HIPSLAKE_STORE_REQUEST_SECONDS)" in str(error)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("doing", READS)
+def test_headers_that_do_not_end_are_no_answer(limits: None, doing: str) -> None:
+    """The limit for silence holds until the headers are there."""
+    with running_slow("drips headers") as server:
+        error = asked(server, READS[doing])
+    assert f"no byte came for {READ} s (HIPSLAKE_STORE_READ_SECONDS), 2 times" in str(error)
 
 
 LARGE: dict[str, Callable[[Storage], Any]] = {
@@ -212,7 +216,7 @@ def test_a_listing_goes_on_as_long_as_pages_come(
 def test_a_long_read_is_several_requests(
     s3_server: S3Server, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objects, "_MOST_AT_ONCE", 1000)
+    monkeypatch.setattr(ranged_file, "_MOST_AT_ONCE", 1000)
     storage, content = Storage.at(f"s3://{s3_server.make_bucket()}"), os.urandom(2500)
     storage.write("one", content)
     proxy.clear()
@@ -255,3 +259,40 @@ def test_limits_of_the_environment_hold(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_workers_on_other_machines_are_told_the_limits_that_are_set() -> None:
     told = {"HIPSLAKE_STORE_READ_SECONDS": "5", "HIPSLAKE_STORE_TRIES": "", "HOME": "/"}
     assert set_in(told) == {"HIPSLAKE_STORE_READ_SECONDS": "5"}
+
+
+def test_a_signal_ends_the_wait_at_once() -> None:
+    """A task is asked to end by a signal, whose handler the main thread runs between two steps of Python."""
+
+    class AskedToEnd(BaseException):
+        pass
+
+    def end(*_: Any) -> None:
+        raise AskedToEnd
+
+    before = signal.signal(signal.SIGALRM, end)
+    try:
+        with (
+            running_slow("silent") as server,
+            asked_as(StoreAccess(key="k", secret="s", region="us-east-1", endpoint=server.url)),
+            limited(read=60.0),
+        ):
+            start = time.monotonic()
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with pytest.raises(AskedToEnd):
+                Storage.at("s3://bucket").read("one")
+        assert time.monotonic() - start < SOON
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_deadline_ends_a_request_that_may_take_longer() -> None:
+    with running_slow("silent") as server, within(Deadline(time.monotonic() + 0.3, 60, "HIPSLAKE_X")):
+        start = time.monotonic()
+        with (
+            asked_as(StoreAccess(key="k", secret="s", region="us-east-1", endpoint=server.url)),
+            pytest.raises(StoreTimeoutError, match=r"no answer within 60 s \(HIPSLAKE_X\)"),
+        ):
+            Storage.at("s3://bucket").read("one")
+        assert time.monotonic() - start < SOON

@@ -23,7 +23,10 @@ from hipslake.errors import CatalogNotFoundError, HipslakeError
 
 State = Literal["ok", "note", "wrong"]
 
-_PACKAGES = ("pyarrow", "numpy", "pandas", "healpy", "astropy", "mocpy", "pydantic", "yaml", "fsspec", "s3fs")
+_PACKAGES = (
+    "pyarrow", "numpy", "pandas", "healpy", "astropy", "mocpy", "pydantic", "yaml", "fsspec", "obstore",
+    "s3fs",
+)  # fmt: skip
 _OLDEST_PYTHON = (3, 11)
 _OLDEST_JAVA = 17  # of Spark 4
 _LOW_BYTES = 10 << 30

@@ -9,6 +9,14 @@ import time
 def wait_for_others(tries: int, *, first: float = 0.2, longest: float = 20.0) -> None:
     """Sleep before the next try: exponential backoff with jitter, so that writers do not meet again.
 
+    Parameters are those of `pause_after`.
+    """
+    time.sleep(pause_after(tries, first=first, longest=longest))
+
+
+def pause_after(tries: int, *, first: float, longest: float) -> float:
+    """The seconds before the next try.
+
     Parameters
     ----------
     tries : int
@@ -17,4 +25,4 @@ def wait_for_others(tries: int, *, first: float = 0.2, longest: float = 20.0) ->
         Seconds: half to one and a half times `first` after the first try, twice that after each further
         one, up to `longest`.
     """
-    time.sleep(min(first * 2 ** (tries - 1), longest) * random.uniform(0.5, 1.5))
+    return min(first * 2 ** (tries - 1), longest) * random.uniform(0.5, 1.5)

@@ -50,3 +50,19 @@ class Entry(NamedTuple):
             stamp = datetime.fromtimestamp(stamp, UTC)
         text = stamp.isoformat() if isinstance(stamp, datetime) else str(stamp)
         return cls(path, int(info["size"]), text, False)
+
+
+def chosen_matches(found: list[Entry], pattern: str) -> GlobMatches:
+    """The matches of a pattern, of which hidden ones only match a pattern that says so."""
+    any_name = pattern.rpartition("/")[2] in ("*", "**")
+    hidden = [entry for entry in found if _dotted(entry.path) > _dotted(pattern)]
+    shown = [entry for entry in found if _dotted(entry.path) <= _dotted(pattern)]
+    passed_over = [entry for entry in hidden if not entry.is_dir]
+    passed_over += [entry for entry in shown if entry.is_special or (entry.is_dir and not any_name)]
+    files = [entry for entry in shown if not entry.is_dir and not entry.is_special]
+    return GlobMatches(files, sorted(passed_over))
+
+
+def _dotted(path: str) -> int:
+    """How many names of a path, or of a pattern, begin with a dot."""
+    return sum(name.startswith(".") for name in path.split("/"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,19 +18,21 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 from hipslake.errors import NotWritableError, PathError
 from hipslake.storage import atomic
 from hipslake.storage.atomic import is_unfinished
-from hipslake.storage.entry import Entry, GlobMatches
+from hipslake.storage.entry import Entry, GlobMatches, chosen_matches
 from hipslake.storage.failures import Doing, storage_errors
 from hipslake.storage.folder_paths import FolderPaths
 from hipslake.storage.local import LocalFiles
 
 if TYPE_CHECKING:
     from hipslake.storage.objects import ObjectFiles
+    from hipslake.storage.s3_files import S3Files
 
 __all__ = ["Entry", "GlobMatches", "Storage"]
 
 _CHUNK_BYTES = 8 << 20
 _LOCAL = LocalFiles()
 _Entries = list[Entry]  # inside Storage, `list` is a method
+_Contents = list[bytes]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,26 @@ class Storage(FolderPaths):
         """The bytes [start, stop) of a file, in one request; fewer where the file ends before."""
         with self._errors(path, "read"):
             return self._files_of(path).read_range(self.uri(path), start, stop)
+
+    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
+        """Ranges of files, as of `read_range`; a store is asked for some tens of them side by side.
+
+        Parameters
+        ----------
+        asked : sequence of (str, int, int)
+            Of each range the path, the start, and the stop, which is not in it.
+
+        Returns
+        -------
+        list of bytes
+            In the order of `asked`.
+        """
+        paths = [path for path, _, _ in asked]
+        if not self._is_one_place(paths):
+            return [self.read_range(*each) for each in asked]
+        with self._errors(_common(paths), "read"):
+            ranges = [(self.uri(path), start, stop) for path, start, stop in asked]
+            return self._files_of(_common(paths)).read_ranges(ranges)
 
     def read_tail(self, path: str, most: int) -> bytes:
         """The last bytes of a file, in one request: `most`, or all where there are fewer."""
@@ -150,14 +172,7 @@ class Storage(FolderPaths):
     def matches(self, pattern: str) -> GlobMatches:
         """The files that match a pattern, as for `glob`, and the matches that it leaves out."""
         with self._errors("", "read"):
-            found = sorted(self._files.glob(self.root, pattern))
-        any_name = pattern.rpartition("/")[2] in ("*", "**")
-        hidden = [entry for entry in found if _dotted(entry.path) > _dotted(pattern)]
-        shown = [entry for entry in found if _dotted(entry.path) <= _dotted(pattern)]
-        passed_over = [entry for entry in hidden if not entry.is_dir]
-        passed_over += [entry for entry in shown if entry.is_special or (entry.is_dir and not any_name)]
-        files = [entry for entry in shown if not entry.is_dir and not entry.is_special]
-        return GlobMatches(files, sorted(passed_over))
+            return chosen_matches(sorted(self._files.glob(self.root, pattern)), pattern)
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         """Write or replace a file, whole or not at all; parents are made.
@@ -171,6 +186,15 @@ class Storage(FolderPaths):
         """
         with self._errors(path, "write"):
             self._files_of(path).write(self.uri(path), data, durable=durable)
+
+    def write_all(self, files: Mapping[str, Any], *, durable: bool = True) -> None:
+        """Write or replace small files, each as of `write`; to a store some tens of them side by side.
+
+        The order in which they appear is not told; after an error some may be there.
+        """
+        self._refuse_web_servers([*files])
+        with self._errors(_common([*files]), "write"):
+            self._files.write_all([(self.uri(path), data) for path, data in files.items()], durable=durable)
 
     def create(self, path: str, data: bytes) -> bool:
         """Create a file, whole or not at all, unless its name is taken. One of concurrent callers gets True.
@@ -221,6 +245,12 @@ class Storage(FolderPaths):
         """Delete a file; none there is fine."""
         with self._errors(path, "write"):
             self._files_of(path).delete(self.uri(path))
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Delete files, in as few requests as a store takes; none there is fine."""
+        self._refuse_web_servers(paths)
+        with self._errors(_common(paths), "write"):
+            self._files.delete_all([self.uri(path) for path in paths])
 
     def delete_tree(self, path: str) -> None:
         """Delete a folder below the root with everything in it; none there is fine."""
@@ -302,10 +332,14 @@ class Storage(FolderPaths):
         return self._files_of(path).arrow_path(self.uri(path))
 
     @property
-    def _files(self) -> LocalFiles | ObjectFiles:
+    def _files(self) -> LocalFiles | ObjectFiles | S3Files:
         return _files_at(self.root)
 
-    def _files_of(self, path: str) -> LocalFiles | ObjectFiles:
+    def _is_one_place(self, paths: Sequence[str]) -> bool:
+        """Whether files lie in one folder or one mount of it."""
+        return not self.mounts or len({self.resolved(path)[0] for path in paths}) == 1
+
+    def _files_of(self, path: str) -> LocalFiles | ObjectFiles | S3Files:
         return _files_at(self.uri(path) if self.mounts else self.root)
 
     def refuse_web_server(self, path: str) -> None:
@@ -318,6 +352,10 @@ class Storage(FolderPaths):
             raise NotWritableError(
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
             )
+
+    def _refuse_web_servers(self, paths: Sequence[str]) -> None:
+        for path in paths if self.mounts else ():
+            self.refuse_web_server(path)
 
     def _errors(self, path: str, doing: Doing) -> AbstractContextManager[None]:
         if doing == "write":
@@ -337,15 +375,20 @@ class Storage(FolderPaths):
         return sorted(entry._replace(path=self.join(path, entry.path)) for entry in chosen)
 
 
-def _files_at(root: str) -> LocalFiles | ObjectFiles:
+def _common(paths: Sequence[str]) -> str:
+    """What errors of several paths are told of: the only one, or the folder that all lie in."""
+    return os.path.commonpath(paths or [""])
+
+
+def _files_at(root: str) -> LocalFiles | ObjectFiles | S3Files:
     # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
     if "://" not in root:
         return _LOCAL
-    from hipslake.storage.objects import ObjectFiles  # of what it imports, local files need nothing
+    protocol = root.partition("://")[0]  # of what is imported below, local files need nothing
+    if protocol in ("s3", "s3a"):
+        from hipslake.storage.s3_files import S3Files
 
-    return ObjectFiles(root.partition("://")[0])
+        return S3Files(protocol)
+    from hipslake.storage.objects import ObjectFiles
 
-
-def _dotted(path: str) -> int:
-    """How many names of a path, or of a pattern, begin with a dot."""
-    return sum(name.startswith(".") for name in path.split("/"))
+    return ObjectFiles(protocol)

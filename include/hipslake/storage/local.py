@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -23,6 +23,7 @@ from hipslake.storage.entry import Entry
 # The kernel caches a write in blocks as large as the write. Large ones come from memory that lay free for
 # long, which in a virtual machine the host may have taken back; small ones were in use just now.
 _PIECE = 64 << 10
+_Contents = list[bytes]  # inside LocalFiles, `list` is a method
 
 
 class LocalFiles:
@@ -45,6 +46,9 @@ class LocalFiles:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - most, 0))
             return file.read(most)
+
+    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
+        return [self.read_range(*each) for each in asked]
 
     def entry(self, uri: str, path: str) -> Entry:
         # An unfinished link stands for itself: what it names may be a folder, or gone.
@@ -94,11 +98,19 @@ class LocalFiles:
             for low in range(0, len(content), _PIECE):
                 file.write(content[low : low + _PIECE])
 
+    def write_all(self, files: Sequence[tuple[str, Any]], *, durable: bool) -> None:
+        for uri, data in files:
+            self.write(uri, data, durable=durable)
+
     def create(self, uri: str, data: bytes) -> bool:
         return atomic.create(Path(uri), data)
 
     def delete(self, uri: str) -> None:
         Path(uri).unlink(missing_ok=True)
+
+    def delete_all(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            self.delete(uri)
 
     def delete_tree(self, uri: str) -> None:
         with suppress(FileNotFoundError):

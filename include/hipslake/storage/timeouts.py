@@ -31,7 +31,7 @@ class Timeouts:
     connect : float
         Most seconds until a connection is made.
     read : float
-        Most seconds without a byte while an answer is awaited or read.
+        Most seconds without a byte while an answer is awaited or read; of S3, until its headers are there.
     request : float
         Most seconds from the start of a request to the last byte of its answer, and between the answers to
         two requests of one operation, such as the pages of a listing.

@@ -10,14 +10,14 @@ import asyncio
 import functools
 import inspect
 import math
-import time
 from collections.abc import Coroutine
 from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
 
-from hipslake.storage.timeouts import CONNECT, READ, REQUEST, TRIES, Deadline, Timeouts, deadline, timeouts
+from hipslake.storage.operation import Operation, UnansweredError
+from hipslake.storage.timeouts import deadline, timeouts
 
 S3 = ("s3", "s3a")
 HTTP = ("http", "https")
@@ -25,57 +25,7 @@ _SILENT_BODY = "AioReadTimeoutError"  # of aiobotocore, which is not imported fo
 _CANCELLING = 5.0  # seconds that a cancelled operation may take to close its connections
 
 
-class _UnansweredError(Exception):
-    """A last try got no answer. Not a `TimeoutError`, after which clients would try again."""
-
-
-class _Operation:
-    """The state of a running operation: the time of its last answer, and the requests without one since."""
-
-    def __init__(self, limits: Timeouts, end: Deadline, *, limited: bool) -> None:
-        self.limits, self.end = limits, end
-        self._limited = limited
-        self._answered = time.monotonic()
-        self._silent = 0
-        self._began = False
-
-    def begin(self) -> None:
-        """Note that a request is sent; the time before the first one, to make a client, does not count."""
-        if not self._began:
-            self._began, self._answered = True, time.monotonic()
-
-    def answered(self) -> None:
-        """Note that a request was answered."""
-        self._answered, self._silent = time.monotonic(), 0
-
-    def count_silent(self, what: str) -> None:
-        """Count a request without an answer; raises `_UnansweredError` if it was the last try."""
-        self._silent += 1
-        if self._silent >= self.limits.tries:
-            times = f", {self._silent} times ({TRIES})" if self._silent > 1 else ""
-            raise _UnansweredError(f"{what}{times}")
-
-    def silence(self) -> str:
-        """The message where an answer stopped coming."""
-        return f"no byte came for {self.limits.read:g} s ({READ})"
-
-    def no_connection(self) -> str:
-        """The message where no connection was made."""
-        return f"no connection within {self.limits.connect:g} s ({CONNECT})"
-
-    def left(self) -> float:
-        """Seconds that the operation may take until its next answer."""
-        request = self._answered + self.limits.request - time.monotonic() if self._limited else math.inf
-        return max(0.0, min(request, self.end.left()))
-
-    def text(self) -> str:
-        """The message of the error when no time is left."""
-        if self.end.left() <= 0:
-            return self.end.text()
-        return f"a request was not answered to its end within {self.limits.request:g} s ({REQUEST})"
-
-
-_OPERATION: ContextVar[_Operation | None] = ContextVar("operation", default=None)
+_OPERATION: ContextVar[Operation | None] = ContextVar("operation", default=None)
 
 
 class WaitingFiles:
@@ -102,7 +52,7 @@ class WaitingFiles:
         return functools.partial(self._run, ask)
 
     def _run(self, ask: Any, *args: Any, **kwargs: Any) -> Any:
-        operation = _Operation(timeouts(), deadline(), limited=self._limited)
+        operation = Operation(timeouts(), deadline(), limited=self._limited)
         if operation.end.left() <= 0:
             raise TimeoutError(operation.text())
         before = _OPERATION.set(operation)
@@ -119,7 +69,7 @@ class WaitingFiles:
             raise
 
 
-async def _ended(asking: Coroutine[Any, Any, Any], operation: _Operation) -> Any:
+async def _ended(asking: Coroutine[Any, Any, Any], operation: Operation) -> Any:
     """The result of an operation, which is cancelled when no time is left."""
     task = asyncio.ensure_future(asking)
     try:
@@ -138,10 +88,10 @@ async def _ended(asking: Coroutine[Any, Any, Any], operation: _Operation) -> Any
     raise TimeoutError(operation.text())
 
 
-def _timeout_in(error: Exception, operation: _Operation) -> str | None:
+def _timeout_in(error: Exception, operation: Operation) -> str | None:
     """The message for an error that is, or was caused by, an exceeded limit; None for other errors."""
     for one in (error, error.__cause__):
-        if isinstance(one, _UnansweredError):
+        if isinstance(one, UnansweredError):
             return str(one)
         if isinstance(one, aiohttp.ConnectionTimeoutError):
             return operation.no_connection()
