@@ -9,7 +9,7 @@ are plain: Spark's vectorized reader knows no such encoding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from hipslake.errors import CatalogFormatError
 from hipslake.exports.parquet_votable import FooterVotable
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog_spec import ParquetSpec
-from hipslake.storage.fetched_file import fetched_file
+from hipslake.storage.held_file import HeldFile
+from hipslake.storage.request_pool import RequestPool
 
 if TYPE_CHECKING:
     from hipslake.storage.folder import Storage
@@ -39,6 +40,9 @@ _ADDED = {
 }
 """What a footer says of the columns that a catalog adds."""
 _BUFFER_BYTES = 64 * 1024  # of a column chunk, when one row of it is read
+_MOST_RANGES = (
+    16  # that are fetched of a file for one row; of more columns, what lies between some comes along
+)
 
 
 def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
@@ -128,7 +132,7 @@ def read_footer(storage: Storage, path: str, size: int | None = None) -> pq.File
 
 
 def read_first_row(
-    storage: Storage, path: str, size: int | None = None
+    storage: Storage, path: str, size: int | None = None, pool: RequestPool | None = None
 ) -> tuple[pq.FileMetaData, pa.RecordBatch]:
     """The footer of a leaf file and its first row, in the columns of the file.
 
@@ -140,6 +144,8 @@ def read_first_row(
     path : str
     size : int, optional
         In bytes, where it is known, which spares a store a question.
+    pool : RequestPool, optional
+        That asks a store; it may be shared by many calls in threads. One of its own if not given.
 
     Raises
     ------
@@ -147,10 +153,19 @@ def read_first_row(
         The file is not Parquet, is truncated, or its first pages are damaged.
     FileNotFoundError
     """
-    with _damage_named(storage, path), storage.arrow_file(path, size) as source:
-        footer = pq.read_metadata(source)
-        if not storage.is_local:
-            source = fetched_file(storage, path, source, _first_pages(footer))
+    with ExitStack() as held:
+        held.enter_context(_damage_named(storage, path))
+        if storage.is_local:
+            source = held.enter_context(storage.arrow_file(path, size))
+            footer = pq.read_metadata(source)
+        else:
+            pieces = HeldFile(storage, path, storage.entry(path).size if size is None else size)
+            source = held.enter_context(pieces.arrow())
+            footer = pq.read_metadata(source)
+            pool = pool or held.enter_context(RequestPool())
+            wanted = pieces.missing(_first_pages(footer), _MOST_RANGES)
+            for fetched in [pool.submit(pieces.fetch, *each) for each in wanted]:
+                fetched.result()
         file = pq.ParquetFile(source, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         # Without pyarrow's own threads: for one row, handing work to them costs more than the work.
         return footer, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False))

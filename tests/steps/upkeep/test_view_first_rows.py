@@ -22,9 +22,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     plain = view_files.read_first_row
 
-    def noted(storage: Any, path: str, size: int) -> Any:
+    def noted(storage: Any, path: str, size: int, pool: Any) -> Any:
         paths.append(path)
-        return plain(storage, path, size)
+        return plain(storage, path, size, pool)
 
     monkeypatch.setattr(view_files, "read_first_row", noted)
     return paths

@@ -50,6 +50,7 @@ from hipslake.exports.moc_encoding import moc_fits, moc_json
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
+from hipslake.storage.request_pool import RequestPool
 from hipslake.storage.small_files import in_threads, together
 
 log = logging.getLogger(__name__)
@@ -334,7 +335,7 @@ def _read_leaves(
         """The part of a leaf, unless it has other columns; and its first row, if that is wanted."""
         path, row, footer = paths[place], None, None
         if place in chosen and (row := (known_rows or {}).get(path)) is None:
-            footer, row = read_first_row(storage, path, sizes[place])
+            footer, row = read_first_row(storage, path, sizes[place], pool)
             row = conform(row, schema, storage.uri(path))
         part = known.get(path)
         if part is None or part.rows != counts[place]:
@@ -350,13 +351,14 @@ def _read_leaves(
     # Asked while the leaves are read: once there is no footer to make, only sampled leaves are opened.
     wanted = (at for at in _breadth_first(partitions).tolist() if footers is not None or at in chosen)
     first_rows = {}
-    for place, part, first_row in in_threads(storage, look, wanted):
-        if first_row is not None:
-            first_rows[place] = first_row
-        if part is None:
-            footers = None
-        elif footers is not None:
-            footers[paths[place]] = part
+    with RequestPool() as pool:
+        for place, part, first_row in in_threads(storage, look, wanted):
+            if first_row is not None:
+                first_rows[place] = first_row
+            if part is None:
+                footers = None
+            elif footers is not None:
+                footers[paths[place]] = part
     return footers, [first_rows[place] for place in sorted(first_rows)]
 
 
