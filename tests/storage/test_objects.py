@@ -309,6 +309,20 @@ def test_wrong_credentials_are_told(guarded: S3Server, wrong: dict[str, str]) ->
         assert storage.read("a") == b"content"
 
 
+@pytest.mark.parametrize("name", ["a~b", "a b", "a*b", "a+b", "é%20", "a=b&c?d#e", "a;b,c@d:e!$'()"])
+def test_requests_for_any_name_are_signed(guarded: S3Server, name: str) -> None:
+    right = {"key": guarded.key, "secret": guarded.secret, "endpoint": guarded.endpoint}
+    with asked_as(StoreAccess(**right)):
+        storage = Storage.at(f"s3://{guarded.make_bucket()}/{name}")
+        storage.write(f"x/{name}", b"content")
+        storage.copy(f"x/{name}", "x/other")
+        assert paths(storage, "x") == sorted([f"x/{name}", "x/other"])
+        assert paths(storage, recursive=True) == sorted([f"x/{name}", "x/other"])
+        assert storage.read(f"x/{name}") == storage.read_tail("x/other", 99) == b"content"
+        storage.delete_tree("x")
+        assert paths(storage, recursive=True) == []
+
+
 def test_no_credentials_at_all_are_told(guarded: S3Server) -> None:
     (message,) = in_processes(_without_credentials, [(guarded.endpoint,)])
     assert "NotReadableError" in message
