@@ -61,6 +61,8 @@ class FailedRequest(NamedTuple):
         Of silent ones: whether there was a connection.
     seconds : float or None
         Of silent ones: how long the last request took, where the client says so.
+    lost : bool
+        Whether there was a connection, which broke before the answer had come.
     elsewhere : bool
         Whether the bucket lies in another region than was asked.
     """
@@ -70,6 +72,7 @@ class FailedRequest(NamedTuple):
     silent: bool = False
     connected: bool = True
     seconds: float | None = None
+    lost: bool = False
     elsewhere: bool = False
 
 
@@ -96,7 +99,7 @@ def failure_in(error: BaseException) -> FailedRequest:
     if not code and _BROKEN.search(text):
         causes = [unescape(found) for found in _CAUSE.findall(text)]
         broken = OSError(f"{request}{causes[-1] if causes else 'the connection was lost'}")
-        return FailedRequest(_told(broken, "", text), passes=True)
+        return FailedRequest(_told(broken, "", text), passes=True, lost=_CONNECTING.search(text) is None)
     message = unescape(_first(_MESSAGE, text))
     said = request + (": ".join(part for part in (code, message) if part) or text.partition("\n")[0])
     refusal = _told(_refusal(error, status, code, said), code, text)

@@ -33,6 +33,9 @@ AT_ONCE = 32
 
 _SMALL = 1 << 20  # bytes whose sending takes no time worth naming
 _CLIENTS = 64  # that are kept, with their connections
+_MORE_OF_LOST = (
+    2  # so many times more tries where answers are lost than where a store refuses or is not there
+)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 20.0  # seconds before a request is sent again
 
 Found = TypeVar("Found")
@@ -147,7 +150,8 @@ class S3Client:
                     _give_up_silence(failure, silent, seconds, operation)
                     continue
                 failed += 1
-                if not failure.passes or failed >= self._settings.attempts:
+                most = self._settings.attempts * (_MORE_OF_LOST if failure.lost else 1)
+                if not failure.passes or failed >= most:
                     raise failure.error from failure.error.__cause__
             operation.answered()
             pause = pause_after(failed, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
