@@ -13,7 +13,7 @@ from hipslake.errors import NotReadableError, StorageError
 from hipslake.sources import open_source
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.storage import objects
+from hipslake.storage import ranged_file
 from hipslake.storage.folder import Storage
 
 from tests.stores.http_serving import PlainHandler, running_http
@@ -96,7 +96,7 @@ def test_a_file_without_a_byte_is_empty(server: str, tmp_path: Path) -> None:
 
 
 def test_an_answer_without_an_end_is_not_waited_for(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "MOST_UNSIZED", 1 << 20)
+    monkeypatch.setattr(ranged_file, "MOST_UNSIZED", 1 << 20)
     storage = Storage.at(server)
     for look in (storage.entry, storage.open):
         with pytest.raises((NotReadableError, StorageError), match="does not say how long it is"):
