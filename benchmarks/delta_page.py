@@ -107,7 +107,8 @@ def markdown(result: dict[str, Any]) -> str:
         f"Delta tables beside delta-rs: both start from the same table, zstd-{LEVEL}, which delta-rs has "
         "made. *Whole*: the whole process, start of interpreters and of Spark included. *Up*: without these. "
         "*Peak*: proportional set sizes of all processes together. *Disk*: bytes written to it; what exceeds "
-        "the files is spill and shuffle. Of repeated runs, medians. Which files the newest version names "
+        "the files is spill and shuffle. Before each run its source is read once, so that none waits for the "
+        "disk. Of repeated runs, medians. Which files the newest version names "
         "afterwards, delta-rs says; they are read again, and their rows compared.",
         "",
         f"**{ceiling_of(result)} of memory for every system**, as in the [table benchmark](tables.md); "

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks import table_oracle
 from benchmarks.delta_table import BATCH, row_sums, table_in
 from benchmarks.processes import CeilingError, ProgramError, Usage, environment, run_measured
-from benchmarks.runs import DONE, failure, usage_of
+from benchmarks.runs import DONE, failure, read_into_memory, usage_of
 from benchmarks.table_rows import upsert_rows, upserted, write_rows
 from benchmarks.table_runs import (
     CLUSTER,
@@ -57,6 +57,8 @@ class DeltaBench:
     def run(self, task: str, system: str, rows: int) -> dict[str, Any]:
         """Let a system do a task once; return its measures, also of a run that came to no end."""
         source = self._restored(task, rows)
+        for folder in (source, self._output):
+            read_into_memory(folder)
         measures = {"task": task, "system": system, "rows": rows, "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
         try:
             usage, report = self._perform(task, system, rows, source, self.limits.ceiling)

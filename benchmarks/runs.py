@@ -17,6 +17,7 @@ from benchmarks.processes import CeilingError, ProgramError, TimeLimitError, Usa
 GIB = 2**30
 DONE, OVER, LATE, FAILED = "done", "over the ceiling", "over the time limit", "failed"
 _SHOWN_LINES = 3
+_PIECE = 16 << 20  # bytes that are read at once
 
 Run = dict[str, Any]
 Cell = tuple[str, int, str, int]  # task, rows, system, repeat
@@ -103,3 +104,12 @@ def told(failed: Run, ceiling: str) -> str:
 def number(value: float | None, form: str) -> str:
     """A value in a table; nothing where there is none."""
     return "" if value is None else format(value, form)
+
+
+def read_into_memory(folder: Path) -> None:
+    """Read all files, so that no run waits for the disk where the next one finds them in the page cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                while file.read(_PIECE):
+                    pass

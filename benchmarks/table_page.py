@@ -93,7 +93,8 @@ def markdown(result: dict[str, Any]) -> str:
         f"A synthetic Milky Way of 13 columns, in files of a million rows in random order; zstd-{LEVEL} for "
         "all. *Whole*: the whole process, start of interpreters and of Spark included. *Up*: without these. "
         "*Peak*: proportional set sizes of all processes together. *Disk*: bytes written to it; what exceeds "
-        "the files is spill and shuffle. Of repeated runs, medians. Every outcome is read again: rows, and "
+        "the files is spill and shuffle. Before each run its source is read once, so that none waits for the "
+        "disk. Of repeated runs, medians. Every outcome is read again: rows, and "
         "the sums of two columns, have to be those of the source.",
         "",
         f"**{ceiling_of(result)} of memory for every system**, all its processes together: anonymous and "

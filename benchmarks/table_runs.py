@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import pyiceberg_tables, table_oracle
 from benchmarks.processes import ProgramError, Usage, environment, run_measured
-from benchmarks.runs import DONE, GIB, failure, usage_of
+from benchmarks.runs import DONE, GIB, failure, read_into_memory, usage_of
 from benchmarks.sizes import format_count
 from benchmarks.table_rows import upsert_rows, upserted, write_rows
 
@@ -61,6 +61,7 @@ class Bench:
     def run(self, task: str, system: str, rows: int) -> dict[str, Any]:
         """Let a system do a task once; return its measures, also of a run that came to no end."""
         source = self._prepare(task, rows)
+        read_into_memory(source)
         measures = {"task": task, "system": system, "rows": rows, "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
         try:
             usage, report = self._perform(task, system, rows, source, self.limits.ceiling)
