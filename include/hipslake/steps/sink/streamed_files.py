@@ -8,6 +8,7 @@ memory, they are written, as row groups. Threads read, route and write, each as 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -30,6 +31,7 @@ HELD_BYTES = 1 << 30
 _LEAST_GROUP = 4 << 20  # bytes of row groups, on average, that are worth it
 _AHEAD_BYTES = 256 << 20  # of rows that are read before it is the turn of their source
 _SPARED = 4  # rows stay in memory that take so much less than an equal share of it
+_LOOKED_EVERY = 0.5  # seconds: whether the work is still wanted
 _MOST_THREADS = 8  # of one process: more would wait for each other
 
 MOST_FILES = HELD_BYTES // _LEAST_GROUP
@@ -142,7 +144,7 @@ class StreamedFiles:
     ----------
     placing : FilePlacing
     check_running : callable
-        Raises if the work is not wanted any more; asked for each batch.
+        Raises if the work is not wanted any more; asked twice a second.
     held_bytes : int, optional
         Bytes of rows that may wait.
     """
@@ -169,6 +171,7 @@ class StreamedFiles:
         self._waiting: deque[_File] = deque()  # files with groups that no thread writes
         self._idle = 0  # threads that wait, and would write a file
         self._failed = False
+        self._look_again = 0.0  # the time of it
         self._changed = threading.Condition()
 
     def write(self, threads: int) -> list[NewFile]:
@@ -220,7 +223,7 @@ class StreamedFiles:
 
     def _stream(self, number: int) -> None:
         for batch, parts in self._placing.routed(number):
-            self._check_running()
+            self._look_whether_running()
             with self._changed:
                 self._ahead.setdefault(number, []).append((parts, batch.nbytes))
                 self._ahead_bytes += batch.nbytes
@@ -237,6 +240,12 @@ class StreamedFiles:
             if self._turn == self._sources:
                 self._end_files(self._files.values())
             self._changed.notify_all()
+
+    def _look_whether_running(self) -> None:
+        now = time.monotonic()
+        if now >= self._look_again:
+            self._look_again = now + _LOOKED_EVERY
+            self._check_running()
 
     def _has_room(self, number: int) -> bool:
         """Whether more rows of a source may be read."""
