@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hipslake.steps.sink import source_rows
 from hipslake.tables.iceberg import commit as committing
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -25,3 +26,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(committing, "_LOOKS", 1)
     yield
     SqlCatalog.commit_table = REAL  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each small file is read by a task of its own."""
+    monkeypatch.setattr(source_rows, "TASK_BYTES", 1)
+    monkeypatch.setattr(source_rows, "_TASKS_PER_CORE", 100)

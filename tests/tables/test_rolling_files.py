@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.steps.sink import rolling_files, source_rows, streamed_files, write_files
+from hipslake.steps.sink import rolling_files, streamed_files, write_files
 from hipslake.steps.sink.rolling_files import RollingFiles, Sampled
 from hipslake.steps.sink.streamed_files import StreamedFiles
 from hypothesis import given
@@ -20,12 +20,7 @@ from tests.tables.delta.delta_lake import DeltaLake
 from tests.tables.sinking import Exchanging, Lake
 from tests.tables.streamed_rows import parts_of, rows_of, same, sunk
 
-
-@pytest.fixture(autouse=True)
-def many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each small file is read by a task of its own."""
-    monkeypatch.setattr(source_rows, "TASK_BYTES", 1)
-    monkeypatch.setattr(source_rows, "_TASKS_PER_CORE", 100)
+pytestmark = pytest.mark.usefixtures("many_sources")
 
 
 @pytest.mark.parametrize("kind", [Lake, DeltaLake])

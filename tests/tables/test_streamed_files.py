@@ -27,6 +27,8 @@ from tests.tables.delta.delta_lake import DeltaLake
 from tests.tables.sinking import Exchanging, Lake
 from tests.tables.streamed_rows import parts_of, rows_of, same, sunk
 
+pytestmark = pytest.mark.usefixtures("many_sources")
+
 MORE: dict[str, Any] = {"partition": ["value"], "target_file_size": "4 KiB"}
 
 
@@ -34,13 +36,6 @@ MORE: dict[str, Any] = {"partition": ["value"], "target_file_size": "4 KiB"}
 def counted_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are counted before they are written, also where they need not be."""
     monkeypatch.setattr(write_files, "may_roll", lambda tried: False)
-
-
-@pytest.fixture(autouse=True)
-def many_sources(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each small file is read by a task of its own."""
-    monkeypatch.setattr(source_rows, "TASK_BYTES", 1)
-    monkeypatch.setattr(source_rows, "_TASKS_PER_CORE", 100)
 
 
 @pytest.mark.parametrize("kind", [Lake, DeltaLake])
