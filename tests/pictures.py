@@ -7,28 +7,22 @@ import base64
 import pytest
 from hipslake.catalog.hats import skymap
 from hipslake.catalog.hats.skymap import draw_skymap
-from hipslake.clustering.picture import draw_boxes
 
 BLANK_PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 )
 """Of one pixel."""
-_DRAWN = {
-    "hipslake.catalog.hats.skymap.draw_skymap": draw_skymap,
-    "hipslake.steps.compact_table.run.draw_boxes": draw_boxes,
-}
+_DRAWS = "hipslake.catalog.hats.skymap.draw_skymap"
 
 
 def draw_blank(patch: pytest.MonkeyPatch) -> None:
-    """Leave a picture of one pixel in place of each sky map and each picture of a compaction's boxes."""
-    for name in _DRAWN:
-        patch.setattr(name, _blank)
+    """Leave a picture of one pixel in place of each sky map."""
+    patch.setattr(_DRAWS, _blank)
 
 
 def draw_truly(patch: pytest.MonkeyPatch) -> None:
     """Draw them, also where they are left blank."""
-    for name, draw in _DRAWN.items():
-        patch.setattr(name, draw)
+    patch.setattr(_DRAWS, draw_skymap)
 
 
 def are_blank() -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
+from xml.etree import ElementTree as ET
 
-import matplotlib.image
 import numpy as np
 import pytest
 from hipslake.clustering.layout_quality import FileBoxes
 from hipslake.clustering.picture import draw_boxes
 from numpy.typing import NDArray
+
+_SVG = "{http://www.w3.org/2000/svg}"
 
 
 def boxes(*bounds: tuple[float, float, float, float]) -> FileBoxes:
@@ -19,14 +20,19 @@ def boxes(*bounds: tuple[float, float, float, float]) -> FileBoxes:
 
 
 def panels(before: FileBoxes, after: FileBoxes) -> list[NDArray[np.bool_]]:
-    """Where something is painted within each of the two panels, y growing upwards; frames are cut off."""
-    shown = matplotlib.image.imread(io.BytesIO(draw_boxes(before, after, ["ra", "dec"], "stars")))
-    painted = (shown[..., :3] < 0.999).any(axis=2)[::-1]
-    high, wide = painted.shape
-    bottom, top = round(0.1 * high) + 4, round(0.86 * high) - 4
-    width = 0.93 * wide / 2.07  # two panels and a gap of 0.07 of one, between 0.06 and 0.99 of the width
-    lefts = (0.06 * wide, 0.06 * wide + 1.07 * width)
-    return [painted[bottom:top, round(left) + 4 : round(left + width) - 4] for left in lefts]
+    """Where something is painted within each of the two frames, by pixels, y growing upwards."""
+    shown = ET.fromstring(draw_boxes(before, after, ["ra", "dec"], "stars"))
+    wide, high = int(shown.attrib["width"]), int(shown.attrib["height"])
+    frames = [each for each in shown.iter(f"{_SVG}rect") if each.get("fill") == "none"]
+    painted = np.zeros((high, wide), bool)
+    for each in shown.iterfind(f"{_SVG}g/{_SVG}rect"):
+        painted[_pixels(each)] = True
+    return [painted[_pixels(frame)][::-1] for frame in frames]
+
+
+def _pixels(rectangle: ET.Element) -> tuple[slice, slice]:
+    x, y, width, height = (float(rectangle.attrib[name]) for name in ("x", "y", "width", "height"))
+    return slice(round(y), round(y + height)), slice(round(x), round(x + width))
 
 
 @pytest.mark.parametrize(
@@ -42,11 +48,11 @@ def panels(before: FileBoxes, after: FileBoxes) -> list[NDArray[np.bool_]]:
 )
 def test_a_panel_is_painted_where_its_boxes_are(drawn: FileBoxes, share: float) -> None:
     left, right = panels(drawn, boxes((0.5, 0, 1, 0.5)))
-    assert left.mean() == pytest.approx(share, abs=0.02)
-    assert right.mean() == pytest.approx(0.25, abs=0.02)
+    assert left.mean() == pytest.approx(share, abs=0.005)
+    assert right.mean() == pytest.approx(0.25, abs=0.005)
     assert right[: len(right) // 2 - 5, right.shape[1] // 2 + 5 :].all()
     left, right = panels(boxes((0.5, 0, 1, 0.5)), drawn)
-    assert (left.mean(), right.mean()) == (pytest.approx(0.25, abs=0.02), pytest.approx(share, abs=0.02))
+    assert (left.mean(), right.mean()) == (pytest.approx(0.25, abs=0.005), pytest.approx(share, abs=0.005))
 
 
 def test_boxes_of_one_column_are_drawn_one_above_the_other() -> None:
@@ -54,4 +60,12 @@ def test_boxes_of_one_column_are_drawn_one_above_the_other() -> None:
     left, _ = panels(one, boxes())
     lower, upper = left[: len(left) // 2 - 5], left[len(left) // 2 + 5 :]
     assert lower.mean() == 1
-    assert upper.mean() == pytest.approx(0.5, abs=0.02)
+    assert upper.mean() == pytest.approx(0.5, abs=0.005)
+
+
+def test_names_of_any_text_are_shown() -> None:
+    title, column = 'a "<table>" & \x00\ud800more', "ä<b>&\n"
+    shown = ET.fromstring(draw_boxes(boxes(), boxes(), [column, "dec"], title))
+    texts = [each.text for each in shown.iter(f"{_SVG}text")]
+    assert texts[0] == 'a "<table>" & ??more'
+    assert "ä<b>&?, share of the rows" in texts

@@ -96,7 +96,7 @@ def test_nights_are_sunk_and_compacted_and_nothing_is_done_twice(
     assert done.added.min_bytes <= done.added.avg_bytes <= done.added.max_bytes <= done.added.total_bytes
     assert done.before is not None and done.after is not None  # noqa: PT018
     assert done.after.files_touched / done.after.files < done.before.files_touched / done.before.files
-    assert Path(done.picture).read_bytes().startswith(b"\x89PNG")
+    assert Path(done.picture).read_bytes().startswith(b"<svg ")
     assert rows().equals(landed())
     nothing = compacted(partitions="_healpix_0 = 11")
     assert "no file matches the filter; nothing to do" in nothing.text

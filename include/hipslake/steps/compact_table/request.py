@@ -14,7 +14,7 @@ from hipslake.storage.plain_json import plain_json
 if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion
 
-PICTURE = "compact_table/boxes.png"
+PICTURE = "compact_table/boxes.svg"
 """In the run folder: the bounds of files before and after, on the first two columns."""
 
 

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from hipslake.clustering.layout_quality import quality
-from hipslake.clustering.picture import draw_boxes, load_beside
+from hipslake.clustering.picture import draw_boxes
 from hipslake.clustering.planning import RewriteGroup, commit_parts
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Engine
@@ -139,8 +139,6 @@ def _rewritten(
     old = _footers([file.path for file in plan.considered]) if compared else {}
     with phases("wait"):
         log.debug("Tasks run on %d cores.", engine.cores)  # whose session may still be starting
-    if compared:
-        load_beside()
     parts = commit_parts(plan.groups, request.spec.max_commits)
     failed: ConflictError | None = None
     for number, groups in enumerate(parts, start=1):

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from hipslake.steps.row_routing import stable_order
 from hipslake.steps.sink.count_rows import Counted, row_bytes_of, sampled_parts
 from hipslake.steps.sink.file_runs import FileRuns
 from hipslake.steps.sink.sink_try import NewRows, SinkTry
+from hipslake.steps.sink.source_rows import by_split
 from hipslake.steps.sink.streamed_files import MOST_FILES, Part, takes_streams
 from hipslake.steps.sink.tasks import SinkPlan, target_bytes
 from hipslake.tables.partition_values import PartitionValues, distinct_values, value_columns
@@ -90,7 +92,7 @@ class RollingFiles:
     """
 
     def __init__(self, tried: SinkTry, row_bytes: float) -> None:
-        self._new: NewRows = tried.new
+        self._new: NewRows = replace(tried.new, rows=by_split(tried.new.rows))
         self._tried = tried
         self._row_bytes = row_bytes
         self.schema = tried.new.schema
@@ -159,7 +161,7 @@ class RollingFiles:
             ValueCounts(np.zeros(len(totals), np.int64), np.arange(len(totals)), totals, len(totals)),
             partition=order.spec.partition,
             upsert=False,
-            sources=self.sources,
+            sources=self._tried.new.rows.tasks,
             row_bytes=self._row_bytes,
             target_bytes=target_bytes(self._tried),
             cores=self._tried.engine.cores,
