@@ -43,7 +43,7 @@ def stable_order(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 def to_targets(rows: pa.RecordBatch, target: NDArray[np.integer]) -> Iterator[Routed]:
     """Rows in parts, each for the task that `target` says, in their order."""
-    order = np.argsort(target, kind="stable")
+    order = stable_order(np.asarray(target, np.int64), int(target.max(initial=0)) + 1)
     rows, target = rows.take(pa.array(order)), target[order]
     for first, last in runs_of(target):
         yield int(target[first]), rows.slice(first, last - first)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ _WORD_BITS = 64
 _PROBES = 4
 _MASK_BITS = 16
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_PARTED_ROWS = 1 << 18
 
 Hashes = NDArray[np.uint64]
 
@@ -44,7 +46,7 @@ def check_key(schema: pa.Schema, key: Sequence[str]) -> None:
 
 def key_hashes(rows: pa.RecordBatch, key: Sequence[str]) -> Hashes:
     """A hash of each row's key, uint64[n]; equal keys have equal ones, also in another batch."""
-    hashes = np.zeros(rows.num_rows, np.uint64)
+    hashes: Hashes | None = None
     for name in key:
         column = rows.column(name)
         if pa.types.is_boolean(column.type):
@@ -53,8 +55,8 @@ def key_hashes(rows: pa.RecordBatch, key: Sequence[str]) -> Hashes:
             words = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
         else:
             words = hash_values(column).astype(np.uint64)
-        hashes = mixed_bits(hashes * _GOLDEN + words)
-    return hashes
+        hashes = mixed_bits(words if hashes is None else hashes * _GOLDEN + words)
+    return np.zeros(rows.num_rows, np.uint64) if hashes is None else hashes
 
 
 class KeyFilter:
@@ -79,7 +81,7 @@ class KeyFilter:
     def may_hold(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Whether each key may have been taken up, bool[n]; False is certain."""
         mask = _masks_of(hashes)
-        may: NDArray[np.bool_] = self._words[_words_of(hashes)] & mask == mask
+        may: NDArray[np.bool_] = self._words.take(_words_of(hashes)) & mask == mask
         return may
 
     def unite(self, other: KeyFilter) -> None:
@@ -93,12 +95,12 @@ class KeyFilter:
 
 def _words_of(hashes: Hashes) -> NDArray[np.intp]:
     """The word of each key, by the low bits of its hash."""
-    return (hashes & np.uint64(FILTER_BITS // _WORD_BITS - 1)).astype(np.intp)
+    return (hashes & np.uint64(FILTER_BITS // _WORD_BITS - 1)).view(np.intp)
 
 
 def _masks_of(hashes: Hashes) -> NDArray[np.uint64]:
     """The bits of each key in its word, by bits that depend on all of its hash."""
-    return _mask_table()[((hashes * _GOLDEN) >> np.uint64(_WORD_BITS - _MASK_BITS)).astype(np.intp)]
+    return _mask_table().take(((hashes * _GOLDEN) >> np.uint64(_WORD_BITS - _MASK_BITS)).view(np.intp))
 
 
 @cache
@@ -121,8 +123,32 @@ def joint_codes(
         whole = column.combine_chunks()
         if isinstance(whole, pa.ExtensionArray):
             whole = whole.storage
-        words = pc.dictionary_encode(whole)
-        null = len(words.dictionary)  # a number that no value has
-        part = words.indices.fill_null(null).to_numpy(zero_copy_only=False).astype(np.int64)
-        codes = np.unique(codes * (null + 1) + part, return_inverse=True)[1] if at else part
+        part, count = _numbered(whole)
+        codes = np.unique(codes * (count + 1) + part, return_inverse=True)[1] if at else part
     return codes[: old.num_rows], codes[old.num_rows :]
+
+
+def _numbered(values: pa.Array) -> tuple[NDArray[np.int64], int]:
+    """Number values: equal ones alike, from 0; and how many numbers there are, which is that of a null.
+
+    Many integers are parted by their hashes first, so that each part's hash table fits into the cache.
+    """
+    if len(values) < _PARTED_ROWS or not pa.types.is_integer(values.type):
+        encoded = pc.dictionary_encode(values)
+        count = len(encoded.dictionary)
+        return encoded.indices.fill_null(count).to_numpy(zero_copy_only=False).astype(np.int64), count
+    words = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+    place = ((words * _GOLDEN) >> np.uint64(_WORD_BITS - 8)).astype(np.uint8)
+    order = np.argsort(place, kind="stable")
+    ends = np.bincount(place, minlength=1 << 8).cumsum().tolist()
+    ordered = values.take(pa.array(order))
+    numbers, count = np.empty(len(values), np.int64), 0
+    for first, last in pairwise([0, *ends]):
+        encoded = pc.dictionary_encode(ordered.slice(first, last - first))
+        found = encoded.indices.fill_null(-1 - count).to_numpy(zero_copy_only=False)
+        numbers[first:last] = found + np.int64(count)  # of a null, -1
+        count += len(encoded.dictionary)
+    numbers[numbers < 0] = count
+    unordered = np.empty_like(numbers)
+    unordered[order] = numbers
+    return unordered, count

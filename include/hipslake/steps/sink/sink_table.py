@@ -17,6 +17,7 @@ import pyarrow as pa
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError
 from hipslake.specs.partition_fields import PartitionField, TransformName
+from hipslake.specs.table_writing import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
 from hipslake.steps.sink.count_rows import count_rows
@@ -149,7 +150,8 @@ class _Sink:
         with self._phases("wait"):
             log.debug("Tasks run on %d cores.", self._engine.cores)  # whose session may still be starting
         with self._phases("prepare"):
-            rows = rows_of(order.rows, self._engine, standing)
+            shuffled = spec.mode is TableMode.UPSERT
+            rows = rows_of(order.rows, self._engine, standing, shuffled=shuffled)
             deleted: Rows | None = None
             if spec.operation is not None and not isinstance(rows, NoRows):
                 check_operations(rows.schema, spec)

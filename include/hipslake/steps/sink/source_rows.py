@@ -23,7 +23,7 @@ from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
-from hipslake.sources.source_reader import BATCH_ROWS
+from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES
 from hipslake.sphere.intervals import Intervals
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import runs_of
@@ -60,7 +60,11 @@ class Rows(Protocol):
 
 
 def rows_of(
-    order: VersionRows | FileRows | BatchRows, engine: Engine, standing: pa.Schema | None = None
+    order: VersionRows | FileRows | BatchRows,
+    engine: Engine,
+    standing: pa.Schema | None = None,
+    *,
+    shuffled: bool = False,
 ) -> Rows:
     """Open the rows of an order.
 
@@ -71,6 +75,8 @@ def rows_of(
         Finds the types of files that do not say theirs.
     standing : pyarrow.Schema, optional
         Of the table: the columns of the rows where there is no file that says them.
+    shuffled : bool, optional
+        Whether rows meet in files from whatever part they come, so that a file may have several parts.
     """
     if isinstance(order, BatchRows):
         order = order.given
@@ -79,7 +85,7 @@ def rows_of(
     if isinstance(order, VersionRows):
         return _RowsOfCatalog.of(order)
     try:
-        return _RowsOfFiles.of(order, engine)
+        return _RowsOfFiles.of(order, engine, shuffled=shuffled)
     except EmptySourceError:
         if standing is None:
             raise
@@ -173,16 +179,17 @@ class _RowsOfFiles:
     runs: tuple[tuple[int, int], ...]  # per task, the splits that it reads
 
     @classmethod
-    def of(cls, order: FileRows, engine: Engine) -> _RowsOfFiles:
+    def of(cls, order: FileRows, engine: Engine, *, shuffled: bool) -> _RowsOfFiles:
         source = open_source(order.source)
-        splits = SplitList.of(source.splits(order.files))
+        splits = SplitList.of(source.splits(order.files, TASK_BYTES))
         schema = source.schema(order.files)
         if schema is None:
             schema = source.unify(_inferred(source, splits, engine))
         # Few splits of small files to a task: each costs tens of milliseconds.
         size = sum(file.size for file in order.files)
         most = max(_TASKS_PER_CORE * engine.cores, -(-len(splits) // 16))
-        count = min(len(splits), most, max(1, -(-size // TASK_BYTES)))
+        apart = len(splits) if shuffled else _joined_splits(splits)
+        count = min(apart, most, max(1, -(-size // TASK_BYTES)))
         bounds = [len(splits) * task // count for task in range(count + 1)] if count else [0]
         runs = tuple(pairwise(bounds))
         return cls(schema, len(runs), source, splits, runs)
@@ -193,6 +200,12 @@ class _RowsOfFiles:
         for split in self.splits.between(*self.runs[task]):
             wanted = list(columns) or self.schema.names[:1]
             yield from self.source.read(split, self.schema, wanted, batch_rows=batch_rows)
+
+
+def _joined_splits(splits: SplitList) -> int:
+    """How many splits there are where each is as large as one that a task of an ingest reads."""
+    _, of_file = np.unique(splits.file_ordinals, return_counts=True)
+    return int((-(-of_file // max(1, SPLIT_BYTES // TASK_BYTES))).sum())
 
 
 def _inferred(source: Source, splits: SplitList, engine: Engine) -> list[tuple[str, pa.Schema]]:
