@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hipslake.engine.model import Block
 from hipslake.spark.exchange import _map_task, _reduce_task, collected, exchange
@@ -39,7 +40,7 @@ def test_a_block_is_unpacked_as_it_was_packed(transport: Transport) -> None:
     sent = [batch(0, 1000), batch(1000, 1), batch(7, 333).slice(11, 40)]
     with transport.packing(3) as pack:
         payloads = [pack(target, rows) for target, rows in enumerate(sent)]
-    received = [transport.unpack(payload) for payload in reversed(payloads)]
+    received = [*map(transport.unpacking(), reversed(payloads))]
     assert [rows.to_pylist() for rows in received] == [rows.to_pylist() for rows in reversed(sent)]
     assert all(rows.schema == sent[0].schema for rows in received)
 
@@ -54,7 +55,7 @@ def test_reduce_tasks_get_their_blocks_in_source_order(transport: Transport) -> 
     numbers = iter([pa.record_batch({"id": pa.array([task])}) for task in range(4)])
     sent = list(_map_task(mapper, 2000, transport)(numbers))
     for target in (0, 1):
-        mine = [rows for rows in reversed(sent) if rows.column(0)[0].as_py() == target]
+        mine = [rows.filter(pc.equal(rows.column(0), target)) for rows in reversed(sent)]
         out = list(_reduce_task(reducer, transport)(iter(mine)))
         times = 2 if target == 1 else 1
         start = 100 * target
@@ -72,7 +73,8 @@ def test_attempts_at_one_map_task_do_not_meet(tmp_path: Path) -> None:
     with transport.packing(0) as first, transport.packing(0) as second:
         lost, kept = first(5, batch(0, 10)), second(5, batch(0, 10))
     assert len(list((tmp_path / "5").iterdir())) == 2
-    assert transport.unpack(lost).equals(transport.unpack(kept))
+    unpack = transport.unpacking()
+    assert unpack(lost).equals(unpack(kept))
 
 
 def test_blocks_are_removed_once_the_tasks_of_their_group_have_succeeded(

@@ -231,10 +231,11 @@ def sent(mapper: Mapper, number: int, block_bytes: int) -> Iterator[tuple[int, B
 def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into slices of at most `block_bytes`, but one row at least; an empty one is one slice."""
     rows = _own_dictionaries(rows)
-    size = rows.nbytes
-    if size <= block_bytes or rows.num_rows <= 1:
+    # Of the buffers as a whole, which others may share: asked first, as it costs next to nothing.
+    if rows.num_rows <= 1 or rows.get_total_buffer_size() <= block_bytes or rows.nbytes <= block_bytes:
         yield rows
         return
+    size = rows.nbytes
     half = rows.num_rows // 2
     fixed_width = all(pa.types.is_primitive(field.type) for field in rows.schema)
     step = max(1, int(rows.num_rows * block_bytes / size)) if fixed_width else half
@@ -248,8 +249,8 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
 
 def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Leave out the words of dictionaries that no row uses: a slice still holds those of the whole file."""
-    for at, column in enumerate(rows.columns):
-        if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+    for at, kind in enumerate(rows.schema.types):
+        if pa.types.is_dictionary(kind) and len((column := rows.column(at)).dictionary) > len(column):
             words = column.indices.drop_null().unique()
             indices = pa.compute.index_in(column.indices, words).cast(column.type.index_type)
             own = pa.DictionaryArray.from_arrays(

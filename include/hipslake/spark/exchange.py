@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ THROUGH_SHUFFLE = ThroughShuffle()
 
 _BLOCK_COLUMNS = "target int, source bigint, payload binary"
 _BLOCK_SCHEMA = pa.schema([("target", pa.int32()), ("source", pa.int64()), ("payload", pa.binary())])
+_MOST_HELD, _MOST_HELD_BYTES = 256, 64 << 10  # payloads that go to Spark together
 _OURS = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): ", re.MULTILINE)
 
 
@@ -94,8 +95,10 @@ def _map_task(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _task_numbers(batches):
             with transport.packing(number) as pack:
-                for target, block in sent(mapper, number, block_bytes):
-                    yield _addressed(target, block.source, pack(target, block.rows))
+                yield from _together(
+                    (target, block.source, pack(target, block.rows))
+                    for target, block in sent(mapper, number, block_bytes)
+                )
 
     return run
 
@@ -106,12 +109,13 @@ def _reduce_task(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _enter_task()
         by_target: dict[int, list[Block]] = {}
+        unpack = transport.unpacking()
         for batch in batches:
             targets, sources = batch.column(0).to_numpy(), batch.column(1).to_numpy()
             for at, (target, source) in enumerate(zip(targets.tolist(), sources.tolist(), strict=True)):
-                by_target.setdefault(target, []).append(
-                    Block(source, transport.unpack(batch.column(2)[at].as_buffer()))
-                )
+                rows = unpack(batch.column(2)[at].as_buffer())
+                by_target.setdefault(target, []).append(Block(source, rows))
+        del unpack  # with what it holds open
         context = TaskContext.get()
         if context is not None and not by_target:
             transport.arrived(context.partitionId())  # nothing was sent to it
@@ -131,12 +135,28 @@ def _task_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_numpy().tolist()
 
 
-def _addressed(target: int, source: int, payload: pa.Buffer) -> pa.RecordBatch:
-    # A binary array around the payload's own buffer: no copy of it on the way to the JVM.
-    offsets = pa.py_buffer(np.array([0, payload.size], np.int32))
-    binary = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, payload])
+def _together(blocks: Iterator[tuple[int, int, pa.Buffer]]) -> Iterator[pa.RecordBatch]:
+    """Targets, sources and payloads in batches: each costs Spark as much as many references to blocks."""
+    held: list[tuple[int, int, pa.Buffer]] = []
+    size = 0
+    for each in blocks:
+        held.append(each)
+        size += each[2].size
+        if size > _MOST_HELD_BYTES or len(held) == _MOST_HELD:
+            yield _addressed(held)
+            held, size = [], 0
+    if held:
+        yield _addressed(held)
+
+
+def _addressed(blocks: Sequence[tuple[int, int, pa.Buffer]]) -> pa.RecordBatch:
+    targets, sources, payloads = zip(*blocks, strict=True)
+    # A binary array around the payload's own buffer, where it is one: no copy of it on the way to the JVM.
+    content = payloads[0] if len(payloads) == 1 else pa.py_buffer(b"".join(payloads))
+    offsets = np.cumsum([0, *(each.size for each in payloads)]).astype(np.int32)
+    binary = pa.Array.from_buffers(pa.binary(), len(payloads), [None, pa.py_buffer(offsets), content])
     return pa.record_batch(
-        [pa.array([target], pa.int32()), pa.array([source], pa.int64()), binary], schema=_BLOCK_SCHEMA
+        [pa.array(targets, pa.int32()), pa.array(sources, pa.int64()), binary], schema=_BLOCK_SCHEMA
     )
 
 

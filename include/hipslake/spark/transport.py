@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ _PIECE = 64 << 10  # see hipslake.storage.local
 _WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
+Unpack = Callable[[pa.Buffer], pa.RecordBatch]
 
 
 class Transport(Protocol):
@@ -37,8 +38,8 @@ class Transport(Protocol):
     def packing(self, source: int) -> AbstractContextManager[Pack]:
         """For one attempt at a map task: what turns a target and a block for it into the payload."""
 
-    def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
-        """Turn a payload into the block again, as a view where it can."""
+    def unpacking(self) -> Unpack:
+        """For one reduce task: what turns a payload into the block again, as a view where it can."""
 
     def arrived(self, target: int) -> None:
         """Say, in a reduce task, that its blocks are not needed any more if it succeeds."""
@@ -50,10 +51,11 @@ class ThroughShuffle:
 
     @contextmanager
     def packing(self, source: int) -> Iterator[Pack]:
-        yield lambda target, rows: _packed(rows)
+        packed = _Packing()
+        yield lambda target, rows: pa.py_buffer(b"".join(packed(rows)))
 
-    def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
-        return _read(payload)
+    def unpacking(self) -> Unpack:
+        return _read
 
     def arrived(self, target: int) -> None:
         """Spark clears its shuffle itself."""
@@ -127,6 +129,7 @@ class ThroughFiles:
         name = f"{source:08d}-{secrets.token_hex(8)}.blocks"  # attempts may run at the same time
         with ExitStack() as opened:
             files: dict[int, _BlockFile] = {}
+            packed = _Packing()
 
             def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
                 group = self.group_of(target)
@@ -134,16 +137,22 @@ class ThroughFiles:
                     path = Path(self.folder, str(group), name)
                     path.parent.mkdir(exist_ok=True)
                     files[group] = opened.enter_context(_BlockFile(path, self.write_out))
-                start, size = files[group].append(_packed(rows))
+                start, size = files[group].append(packed(rows))
                 return pa.py_buffer(f"{group}/{name} {start} {size}".encode())
 
             yield pack
 
-    def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
-        name, start, size = payload.to_pybytes().decode().rsplit(" ", 2)
-        with pa.memory_map(str(Path(self.folder, name))) as file:
-            file.seek(int(start))
-            return _read(file.read_buffer(int(size)))
+    def unpacking(self) -> Unpack:
+        files: dict[str, pa.Buffer] = {}  # mapped; blocks that come of them keep them so
+
+        def unpack(payload: pa.Buffer) -> pa.RecordBatch:
+            name, start, size = payload.to_pybytes().decode().rsplit(" ", 2)
+            if name not in files:
+                with pa.memory_map(f"{self.folder}/{name}") as file:
+                    files[name] = file.read_buffer()
+            return _read(files[name].slice(int(start), int(size)))
+
+        return unpack
 
     def arrived(self, target: int) -> None:
         if self.finished is not None:
@@ -165,19 +174,20 @@ class _BlockFile:
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def append(self, block: pa.Buffer) -> tuple[int, int]:
-        """Write a block; return where it begins, and its size in bytes."""
+    def append(self, block: Sequence[pa.Buffer]) -> tuple[int, int]:
+        """Write the parts of a block; return where it begins, and its size in bytes."""
         start = -(-self._size // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
-        content = memoryview(block)
-        at = 0
-        while at < len(content):
-            at += self._file.write(content[at : at + _PIECE])
-        self._size = start + len(content)
+        for part in block:
+            content, at = memoryview(part), 0
+            while at < len(content):
+                at += self._file.write(content[at : at + _PIECE])
+        size = sum(part.size for part in block)
+        self._size = start + size
         if self._write_out and self._size - self._told >= _WRITTEN_OUT:
             start_write_out(self._file.fileno())
             self._told = self._size
-        return start, len(content)
+        return start, size
 
 
 class _Targets(AccumulatorParam[list[int]]):
@@ -191,11 +201,35 @@ class _Targets(AccumulatorParam[list[int]]):
         return value1
 
 
-def _packed(rows: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    return sink.getvalue()
+class _Packing:
+    """Turns batches into Arrow IPC streams of one batch each, in parts that follow one another.
+
+    A stream is the message of a schema and that of a batch. The former is the same for most, and the latter
+    has its size from the beginning, so that it is not copied as it grows.
+    """
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._head: pa.Buffer | None = None  # None: there are dictionaries, which are messages of their own
+
+    def __call__(self, rows: pa.RecordBatch) -> list[pa.Buffer]:
+        if self._schema is None or not rows.schema.equals(self._schema, check_metadata=True):
+            self._schema = rows.schema
+            plain = not any(map(_has_dictionary, rows.schema.types))
+            self._head = rows.schema.serialize() if plain else None
+        if self._head is not None:
+            return [self._head, rows.serialize()]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows)
+        return [sink.getvalue()]
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_dictionary(kind.storage_type)
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inner))
 
 
 def _read(stream: pa.Buffer) -> pa.RecordBatch:
