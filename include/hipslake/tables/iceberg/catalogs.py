@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitStateUnknownException,
@@ -170,6 +171,8 @@ def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
             f"iceberg: the address of catalog {spec.name!r} {what}, which needs the Python package "
             f"{error.name}; install it, or take another scheme"
         ) from None
+    except ValidationError:  # of an answer
+        raise
     except (ArgumentError, InvalidURL, InvalidSchema, MissingSchema, ValueError):
         raise SpecError(
             f"iceberg: the address of catalog {spec.name!r} {what}, and is none of a catalog of type "
@@ -231,6 +234,12 @@ def reaching(what: str) -> Iterator[None]:
         yield
     except CommitStateUnknownException:
         raise  # the caller checks whether the commit stands
+    except ValidationError as error:
+        raise StorageError(
+            f"Iceberg catalog {what!r} gave an answer that cannot be read ({told_of(what, error)}): it was "
+            "cut off on its way, or does not follow the specification; run it again, and look at what stands "
+            "between here and the catalog"
+        ) from (None if _tells_secrets(what, error) else error)
     except SERVICE_FAILURES as error:
         kind = StoreTimeoutError if isinstance(error, Timeout | TimeoutError) else StorageError
         raise kind(
