@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -97,10 +98,19 @@ class DeltaStory(TableStory):
     def check_by_peers(self, folder: Path, only: tuple[str, ...] = ()) -> None:
         """Look whether other engines read the same; `only` names some of them."""
         assert self.python is not None
-        wanted = counted([dict(row) for row in self.rows.values()])
         for peer, read in by_peers(self.python, self.location, folder, only).items():
             found = pa.table({field.name: read[field.name].cast(field.type) for field in self.schema})
-            assert counted(found.to_pylist()) == wanted, (peer, self.told)
+            unseen = self._escaped if peer == "polars" else set()
+            wanted = [dict(row) for row in self.rows.values() if row["band"] not in unseen]
+            got = [row for row in found.to_pylist() if row["band"] not in unseen]
+            assert counted(got) == counted(wanted), (peer, self.told)
+
+    @property
+    def _escaped(self) -> set[str]:
+        """Bands of whose vectors polars knows nothing: see `test_polars_misses_vectors_of_escaped_paths`."""
+        if not (self.partition and "merge-on-read" in self.modes):
+            return set()
+        return {band for band in self.bands if band is not None and quote(band) != band}
 
     # What this library does
 
