@@ -45,6 +45,28 @@ def test_a_block_is_unpacked_as_it_was_packed(transport: Transport) -> None:
     assert all(rows.schema == sent[0].schema for rows in received)
 
 
+def test_blocks_of_several_schemas_take_turns(transport: Transport) -> None:
+    """With dictionaries, at the top or within lists, and without; and with metadata of their own."""
+    whole = batch(0, 50)
+    nested = pa.ListArray.from_arrays(pa.array([0, 20, 50], pa.int32()), whole.column("band"))
+    kinds = [
+        whole.select(["n", "name"]),
+        whole,
+        pa.record_batch({"bands": nested}),
+        whole.select(["n", "name"]).replace_schema_metadata({"unit": "mag"}),
+        whole.select(["fluxes", "n"]).slice(3, 9),
+        pa.record_batch({"id": pa.array([bytes(16), bytes(range(16))], pa.uuid())}),
+        whole.select(["n"]).slice(0, 0),
+    ]
+    sent = [*kinds, *kinds[::-1]]
+    with transport.packing(0) as pack:
+        payloads = [pack(at % 3, rows) for at, rows in enumerate(sent)]
+    received = [*map(transport.unpacking(), payloads)]
+    for got, given in zip(received, sent, strict=True):
+        assert got.schema.equals(given.schema, check_metadata=True)
+        assert got.to_pylist() == given.to_pylist()
+
+
 def test_reduce_tasks_get_their_blocks_in_source_order(transport: Transport) -> None:
     def mapper(task: int) -> list[tuple[int, pa.RecordBatch]]:
         return [(target, batch(1000 * task + 100 * target, 50)) for target in (1, 0, 1)]
