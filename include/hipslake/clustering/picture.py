@@ -1,6 +1,7 @@
 """A picture of the bounds of files, on the first two columns that they are clustered by.
 
-An SVG, since a library that draws takes longer to load than files of a small table take to be clustered.
+An SVG, which needs no library: to load one that draws takes a good part of the time that clustering a small
+table does.
 """
 
 from __future__ import annotations

@@ -232,10 +232,13 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into slices of at most `block_bytes`, but one row at least; an empty one is one slice."""
     rows = _own_dictionaries(rows)
     # Of the buffers as a whole, which others may share: asked first, as it costs next to nothing.
-    if rows.num_rows <= 1 or rows.get_total_buffer_size() <= block_bytes or rows.nbytes <= block_bytes:
+    if (
+        rows.num_rows <= 1
+        or rows.get_total_buffer_size() <= block_bytes
+        or (size := rows.nbytes) <= block_bytes
+    ):
         yield rows
         return
-    size = rows.nbytes
     half = rows.num_rows // 2
     fixed_width = all(pa.types.is_primitive(field.type) for field in rows.schema)
     step = max(1, int(rows.num_rows * block_bytes / size)) if fixed_width else half

@@ -136,7 +136,7 @@ def _task_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
 
 
 def _together(blocks: Iterator[tuple[int, int, pa.Buffer]]) -> Iterator[pa.RecordBatch]:
-    """Targets, sources and payloads in batches: each costs Spark as much as many references to blocks."""
+    """Targets, sources and payloads in batches, as few as can be: each costs Spark something by itself."""
     held: list[tuple[int, int, pa.Buffer]] = []
     size = 0
     for each in blocks:
