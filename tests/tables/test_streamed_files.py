@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import InputError, NoSpaceError, VerificationError
-from hipslake.steps.sink import source_rows, streamed_files, write_files
+from hipslake.steps.sink import streamed_files, write_files
 from hipslake.steps.sink.rolling_files import RollingFiles
 from hipslake.steps.sink.sink_table import sink
 from hipslake.steps.sink.streamed_files import StreamedFiles
@@ -117,11 +117,13 @@ def test_no_more_files_are_open_at_once_than_groups_of_rows_are_worth_it(
     assert lake.rows(spec)["id"].to_pylist() == list(range(600))
 
 
+@pytest.mark.parametrize("late", [0.0, 0.3])
 def test_rows_do_not_heap_up_before_a_file_that_is_written_slowly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: float
 ) -> None:
+    """Nor where a source is late: those behind it are read ahead, and are filed all at once after it."""
     held, heaps = 1 << 15, []
-    queue, write = StreamedFiles._queue, OpenFile.write
+    queue, write, stream = StreamedFiles._queue, OpenFile.write, StreamedFiles._stream
 
     def noted(streams: StreamedFiles, file: Any) -> None:
         queue(streams, file)
@@ -131,7 +133,11 @@ def test_rows_do_not_heap_up_before_a_file_that_is_written_slowly(
         time.sleep(0.1)
         write(file, rows)
 
-    monkeypatch.setattr(source_rows, "TASK_BYTES", 1 << 30)  # one task reads all files
+    def lately(streams: StreamedFiles, number: int) -> None:
+        time.sleep(late if number % 25 == 0 else 0)
+        stream(streams, number)
+
+    monkeypatch.setattr(StreamedFiles, "_stream", lately)
     monkeypatch.setattr(StreamedFiles.__init__, "__defaults__", (held,))
     monkeypatch.setattr(StreamedFiles, "_queue", noted)
     monkeypatch.setattr(OpenFile, "write", slowly)

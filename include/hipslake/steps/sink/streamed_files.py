@@ -249,8 +249,9 @@ class StreamedFiles:
 
     def _has_room(self, number: int) -> bool:
         """Whether more rows of a source may be read."""
-        is_early = self._turn != number and self._ahead_bytes > _AHEAD_BYTES
-        return self._queued <= self._held_bytes and not is_early
+        if self._turn == number:
+            return self._queued <= self._held_bytes
+        return self._ahead_bytes <= min(_AHEAD_BYTES, self._held_bytes - self._queued)
 
     def _write_until(self, is_enough: Callable[[], bool]) -> None:
         """Write what waits for that, but for what idle threads take, or wait, until it is enough."""
