@@ -57,7 +57,7 @@ def publish(root: Path, rows: int = 3000, cap: float | None = None, **fields: An
         table,
         degrees,
         position=position,
-        parquet={"row_group_rows": 100_000},
+        parquet={"row_group_rows": 100_000} | fields.pop("parquet", {}),
         **fields,
     )
     commit(storage, metadata)

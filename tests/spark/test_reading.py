@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hipslake import Catalog
 from hipslake.errors import SchemaMismatchError
+from hipslake.spark.catalog_frames import VECTORIZED
 from hipslake.sphere.pixels import Pixel
 from hipslake.sphere.regions import Box, Cone, PixelList, Polygon
 
@@ -35,6 +37,24 @@ def test_spark_reads_what_pyarrow_reads(spark: SparkSession, tmp_path: Path, sha
     assert catalog.to_spark(spark, pixels=[]).count() == 0
     with pytest.raises(SchemaMismatchError, match="did you mean 'note'"):
         catalog.to_spark(spark, columns=["notes"])
+
+
+@pytest.fixture
+def vectorized(spark: SparkSession) -> Iterator[Callable[[], bool]]:
+    """Whether Spark's vectorized reader is on in the session; it is on before and after."""
+    yield lambda: spark.conf.get(VECTORIZED) == "true"
+    spark.conf.set(VECTORIZED, "true")
+
+
+@pytest.mark.parametrize("floats", ["plain", "byte_stream_split"])
+def test_split_floats_are_read_by_the_reader_that_can(
+    spark: SparkSession, tmp_path: Path, floats: str, vectorized: Callable[[], bool]
+) -> None:
+    catalog = Catalog.open(publish(tmp_path, parquet={"floats": floats}).storage.uri())
+    frame = catalog.to_spark(spark, columns=["id", "ra", "mag"])
+    assert vectorized() == (floats == "plain" or not spark.version.startswith(("4.0.", "4.1.", "4.2.")))
+    expected = catalog.read(["id", "ra", "mag"]).sort_by("id").to_pylist()
+    assert [row.asDict() for row in frame.orderBy("id").collect()] == expected
 
 
 REGIONS = [

@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 _FORMAT = ds.ParquetFileFormat()
 _TAIL_BYTES = 64 << 10  # of a file: what its footer takes where columns and row groups are few
 _WHOLE_BYTES = 256 << 10  # files up to this size are fetched at once, sooner than by two requests
+_MOSTLY_READ_BYTES = 1 << 20  # the same, where about all of a file is read
+_MOST_OF_IT = 0.75  # of a file, by the widths of its columns
+_TEXT_BYTES = 16  # of a value of any length, about
 _MOST_TAIL = 2 << 20
 _GROUP_ROWS = 100_000  # of a row group, where the spec says nothing else
 _CHUNK_BYTES, _COLUMN_BYTES = 200, 600  # of a footer, about: texts and statistics are of any length
@@ -177,7 +180,16 @@ class LeafRead:
         return held
 
     def _tail_start(self, size: int) -> int:
-        return max(0, size - self._tail_bytes()) if size > _WHOLE_BYTES else 0
+        if size <= _WHOLE_BYTES or (size <= _MOSTLY_READ_BYTES and self._reads_most()):
+            return 0
+        return max(0, size - self._tail_bytes())
+
+    def _reads_most(self) -> bool:
+        """Whether most of the file is read, as far as that is known before its footer is."""
+        if self.predicate is not None or self.rows is None or self.rows > _GROUP_ROWS:
+            return False  # row groups may be passed over
+        widths = {field.name: _width_of(field.type) for field in self.schema}
+        return sum(widths[name] for name in self.columns) >= _MOST_OF_IT * sum(widths.values())
 
     def _tail_bytes(self) -> int:
         """Bytes of the end of the file that hold its footer, as far as that can be guessed."""
@@ -357,6 +369,16 @@ def _with_rows(
 def _leaves_of(kind: pa.DataType) -> int:
     """How many leaf columns Parquet has of a type."""
     return sum(_leaves_of(kind.field(at).type) for at in range(kind.num_fields)) or 1
+
+
+def _width_of(kind: pa.DataType) -> int:
+    """Bytes of a value of a type, about."""
+    if kind.num_fields:
+        return sum(_width_of(kind.field(at).type) for at in range(kind.num_fields))
+    try:
+        return max(kind.bit_width // 8, 1)
+    except ValueError:
+        return _TEXT_BYTES
 
 
 def _span(inside: Intervals | None) -> ds.Expression | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+_DECODES_SPLIT_FLOATS = (4, 3)  # the first Spark whose vectorized reader does
 _MOST_RANGES = 50  # of `_healpix_29` that are written into the plan of a query
 
 
@@ -48,9 +49,9 @@ def read_spark(
 ) -> DataFrame:
     """Rows of a catalog, lazily. Several column groups are joined by `_row`.
 
-    Spark 4.2 cannot decode BYTE_STREAM_SPLIT (which a spec may ask for) in its vectorized Parquet reader.
-    Where the files use it, the session's `spark.sql.parquet.enableVectorizedReader` is turned off, and the
-    log says so.
+    Spark before 4.3 cannot decode BYTE_STREAM_SPLIT (which a spec may ask for) in its vectorized Parquet
+    reader. Where the files use it, the session's `spark.sql.parquet.enableVectorizedReader` is turned off
+    there, and the log says so.
 
     Parameters
     ----------
@@ -162,7 +163,8 @@ def _cut_by(cut: RegionCut) -> Callable[..., Column]:
 
 
 def _check_encodings(spark: SparkSession, storage: Storage, path: str) -> None:
-    if spark.conf.get(VECTORIZED) != "true":
+    version = tuple(map(int, spark.version.split(".")[:2]))
+    if version >= _DECODES_SPLIT_FLOATS or spark.conf.get(VECTORIZED) != "true":
         return
     footer = read_footer(storage, path)
     chunks = ColumnChunks(footer)
@@ -170,8 +172,10 @@ def _check_encodings(spark: SparkSession, storage: Storage, path: str) -> None:
         split = any("BYTE_STREAM_SPLIT" in chunks(0, index).encodings for index in range(footer.num_columns))
     if split:
         log.warning(
-            "Turning %s off for this session: Spark's vectorized reader cannot decode BYTE_STREAM_SPLIT.",
+            "Turning %s off for this session: the vectorized reader of Spark %s cannot decode "
+            "BYTE_STREAM_SPLIT.",
             VECTORIZED,
+            spark.version,
         )
         spark.conf.set(VECTORIZED, "false")
 
