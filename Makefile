@@ -128,6 +128,9 @@ bench-gzip: setup ## Ingest a .csv.gz of 2 GB on one core and on two (ARGS="--gi
 bench-store: setup peers ## Measure an S3 store with latency behind a proxy (ARGS="--rows 1M --latencies 0 30" for a short one)
 	@$(with) python -m benchmarks.store $(ARGS)
 
+bench-scale: setup ## Ingest a billion rows, or as many as the disk holds, and use them (ARGS="--rows 20M 100M" takes fewer)
+	@$(with) python -m benchmarks.scale $(ARGS)
+
 page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
 	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
 
