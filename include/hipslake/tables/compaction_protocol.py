@@ -41,6 +41,9 @@ class FileAccess(Protocol):
     ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
         """As `read`, and with each batch a part of what `checksum` gives: all of them are the whole."""
 
+    def alike(self, path: str, columns: Sequence[str]) -> tuple[int, ...]:
+        """The rows of each row group of a file, if all span about the same values in some columns."""
+
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         """How many rows of a file, or of a share of it, are deleted."""
 

@@ -9,18 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.clustering.column_values import columns_of
-from hipslake.clustering.file_placement import Placement, drawn_places, sample_size
+from hipslake.clustering.file_placement import Placement, drawn_places, noise_of, sample_size
 from hipslake.clustering.planning import FileSizing, RewriteGroup
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Counter, Engine
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.steps.compact_table.file_parts import Parts, parts_of, read_rows
+from hipslake.steps.compact_table.file_parts import FilePart, Parts, parts_of, read_rows
 from hipslake.steps.compact_table.moved_rows import count_moved
 from hipslake.steps.compact_table.rewrite_plan import curve_of
 from hipslake.steps.compact_table.row_placement import RowPlacement, SequentialPlacement, SortedPlacement
 from hipslake.steps.tables import from_ipc, to_ipc
-from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite
+from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite, Share
 
+_ONE_GROUP_IN = 4  # row groups that span the same values is read for a sample
 _RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
 
 
@@ -152,9 +153,35 @@ class SampleRowsTask:
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Give the sample of each part, as an Arrow IPC stream."""
         sampled: dict[int, list[pa.RecordBatch]] = {}
-        for part, first, batch in read_rows(self.access, self.parts[task], self.columns):
-            chosen = drawn_places(part.number, first, batch.num_rows, self.shares[part.group], self.seed)
-            sampled.setdefault(part.number, []).append(batch.take(pa.array(chosen)))
-            self.done.add(batch.num_rows)
+        for part in self.parts[task]:
+            stretches, stands_for = self._looked_at(part)
+            share = min(1.0, self.shares[part.group] * stands_for)
+            for before, stretch in stretches:
+                for _, first, batch in read_rows(self.access, [stretch], self.columns):
+                    chosen = drawn_places(part.number, before + first, batch.num_rows, share, self.seed)
+                    sampled.setdefault(part.number, []).append(batch.take(pa.array(chosen)))
+                    self.done.add(batch.num_rows)
         samples = [to_ipc(pa.Table.from_batches(batches)) for batches in sampled.values()]
         yield pa.record_batch([list(sampled), samples], schema=_RESULT)
+
+    def _looked_at(self, part: FilePart) -> tuple[list[tuple[int, FilePart]], float]:
+        """What is read of a part, each with the rows before it; and how many rows a row of it stands for.
+
+        Of a file whose row groups span the same values that is a quarter of these, else everything.
+        """
+        everything = [(0, part)], 1.0
+        if self.shares[part.group] * _ONE_GROUP_IN > 1:
+            return everything
+        rows = self.access.alike(part.path, self.columns)
+        if len(rows) < _ONE_GROUP_IN:
+            return everything
+        first_part = np.array([part.number - part.share.number])
+        drawn = range(int(noise_of(first_part, self.seed)[0]) % _ONE_GROUP_IN, len(rows), _ONE_GROUP_IN)
+        if not (looked_at := sum(rows[group] for group in drawn)):
+            return everything
+        found = [
+            (sum(rows[:group]), part._replace(share=Share(group, len(rows))))
+            for group in part.share.of(len(rows))
+            if group in drawn
+        ]
+        return found, sum(rows) / looked_at

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hipslake.clustering.planning import ClusterMark
+from hipslake.tables.alike_row_groups import alike_in_file
 from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.delta.delta_writer import DeltaWriter
 from hipslake.tables.new_files import NewFile
@@ -48,6 +49,9 @@ class DeltaAccess:
         total = self.checksum(path, columns, share)
         schema = pa.schema([self.writer.schema.field(name) for name in columns])
         yield from with_sum(self.read(path, columns, share), total, schema)
+
+    def alike(self, path: str, columns: Sequence[str]) -> tuple[int, ...]:
+        return alike_in_file(self._of(path), self.writer.schema, columns)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         return count_deleted(self._of(path), self.writer.schema, share.of)

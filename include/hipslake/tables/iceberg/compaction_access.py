@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 
 from hipslake.clustering.planning import SORTED, ClusterMark
 from hipslake.specs.partition_fields import SortField
+from hipslake.tables.alike_row_groups import alike_in_file
 from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.table_partitioning import sort_order
@@ -56,6 +57,9 @@ class IcebergAccess:
     ) -> Iterator[tuple[pa.RecordBatch, RowSum]]:
         file = self.partial.get(path, StoredFile(path))
         yield from read_with_sums(file, self.writer.arrow_schema, columns, share.of)
+
+    def alike(self, path: str, columns: Sequence[str]) -> tuple[int, ...]:
+        return alike_in_file(self.partial.get(path, StoredFile(path)), self.writer.arrow_schema, columns)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         file = self.partial.get(path, StoredFile(path))

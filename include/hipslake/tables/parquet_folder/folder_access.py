@@ -16,10 +16,8 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.compaction_protocol import (
-    WHOLE,
-    Share,
-)
+from hipslake.tables.alike_row_groups import alike_row_groups
+from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.row_order import in_sort_order
 from hipslake.tables.stored_checksums import is_stored_so, stored_rows, with_sum
@@ -76,6 +74,10 @@ class FolderAccess:
                 yield from stored_rows(file, parquet, columns, groups, wanted)
                 return
         yield from with_sum(self.read(path, columns, share), self.checksum(path, columns, share), wanted)
+
+    def alike(self, path: str, columns: Sequence[str]) -> tuple[int, ...]:
+        with opened_parquet(path) as (_, parquet):
+            return alike_row_groups(parquet.metadata, columns)
 
     def deleted(self, path: str, share: Share = WHOLE) -> int:
         return 0
