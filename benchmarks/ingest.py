@@ -21,7 +21,7 @@ from benchmarks import bars, machine, reporting, step_cost
 from benchmarks.leaf_files import LeafFiles, differences
 from benchmarks.milky_way import FILE_ROWS, write_survey
 from benchmarks.processes import ROOT, Usage, run_measured
-from benchmarks.sizes import format_count, parse_count
+from benchmarks.sizes import format_count, parse_count, parse_millions
 
 CORES = 2
 SIZES = [20_000_000, 80_000_000]
@@ -166,7 +166,7 @@ def _options(argv: list[str] | None) -> Any:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=_million_rows, nargs="+", default=SIZES, help="default: 20M 80M")
+    parser.add_argument("--rows", type=parse_millions, nargs="+", default=SIZES, help="default: 20M 80M")
     parser.add_argument("--levels", type=int, nargs="+", default=LEVELS, help="zstd levels; default: 1 15")
     parser.add_argument("--systems", nargs="+", choices=list(MODULES), default=list(MODULES))
     parser.add_argument(
@@ -199,13 +199,6 @@ def _options(argv: list[str] | None) -> Any:
     if options.results is None:
         options.results = ROOT / "docs" / "benchmarks" if whole else options.folder / "results"
     return options
-
-
-def _million_rows(text: str) -> int:
-    rows = parse_count(text)
-    if rows <= 0 or rows % FILE_ROWS:
-        raise argparse.ArgumentTypeError(f"{text}: give whole millions, such as 20M")
-    return rows
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from benchmarks.bars import Verdict, bar_lines
 from benchmarks.machine import described_in_a_line
 from benchmarks.made_rows import BLOCK_ROWS, FILE_ROWS, Stretch, block, lay_out
 from benchmarks.processes import ROOT, environment, run_measured
-from benchmarks.sizes import format_count, parse_count
+from benchmarks.sizes import format_count, parse_millions
 from benchmarks.store_runs import folder_of_night
 
 CORES = 2
@@ -309,7 +309,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=_million_rows, nargs="+", default=SIZES, help="default: 20M 1G")
+    parser.add_argument("--rows", type=parse_millions, nargs="+", default=SIZES, help="default: 20M 1G")
     parser.add_argument("--repeats", type=int, default=3, help="of the smallest ingest, whose median counts")
     parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for the catalogs")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks/scale.md")
@@ -336,13 +336,6 @@ def main(argv: list[str] | None = None) -> int:
     if options.page:
         PAGE.write_text(text + "\n")
     return 0 if all(verdict.passed for verdict in verdicts(result["runs"])) else 1
-
-
-def _million_rows(text: str) -> int:
-    rows = parse_count(text)
-    if rows <= 0 or rows % FILE_ROWS:
-        raise argparse.ArgumentTypeError(f"{text}: give whole millions, such as 20M")
-    return rows
 
 
 if __name__ == "__main__":

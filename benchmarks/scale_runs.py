@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import made_rows
 from benchmarks.processes import ROOT
-from benchmarks.store_runs import FIRST, Spans, source_of_night
+from benchmarks.store_runs import FIRST, Spans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,8 +63,10 @@ def ingest(spans: Spans, options: Any) -> dict[str, Any]:
     made_rows.register()
     spec = {
         "name": options.name,
-        "source": source_of_night(f"{options.landing}/{options.name}")
-        | {"uri": f"{options.landing}/{options.name}/night={{{{ night }}}}/*.made"},
+        "source": {
+            "uri": f"{options.landing}/{options.name}/night={{{{ night }}}}/*.made",
+            "format": made_rows.FORMAT,
+        },
     }
     spark = session() if options.spark else False
     with spans.over("all"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 _SUFFIXES = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 
 
@@ -13,6 +15,24 @@ def parse_count(text: str) -> int:
     """
     suffix = _SUFFIXES.get(text[-1:], 0)
     return int(float(text[:-1]) * suffix) if suffix else int(text)
+
+
+def parse_millions(text: str) -> int:
+    """Turn `20M` into a number, for a command line that takes whole millions.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+
+    Examples
+    --------
+    >>> parse_millions("20M")
+    20000000
+    """
+    count = parse_count(text)
+    if count <= 0 or count % 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text}: give whole millions, such as 20M")
+    return count
 
 
 def format_count(count: int) -> str:

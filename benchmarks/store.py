@@ -27,9 +27,9 @@ from typing import Any
 
 from benchmarks import store_page
 from benchmarks.machine import described_in_a_line
-from benchmarks.milky_way import FILE_ROWS, write_survey
+from benchmarks.milky_way import write_survey
 from benchmarks.processes import ROOT, Usage, environment, run_measured
-from benchmarks.sizes import format_count, parse_count
+from benchmarks.sizes import format_count, parse_count, parse_millions
 from benchmarks.store_bars import DISK, INGEST_LATENCY, STORE, verdicts
 from benchmarks.store_proxy import StoreProxy, Told, running_proxy
 from benchmarks.store_proxy_speed import measured_speed
@@ -316,7 +316,7 @@ def _options(argv: list[str] | None) -> Any:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=_million_rows, nargs="+", default=SIZES, help="default: 1M 20M")
+    parser.add_argument("--rows", type=parse_millions, nargs="+", default=SIZES, help="default: 1M 20M")
     parser.add_argument("--latencies", type=int, nargs="+", default=LATENCIES, help="ms of each request")
     parser.add_argument("--leaves", type=parse_count, default=LEAVES, help="of the simulated catalog, about")
     parser.add_argument("--megabytes", type=int, default=1024, help="that are written and read")
@@ -336,13 +336,6 @@ def _options(argv: list[str] | None) -> Any:
         TASKS,
     )
     return options
-
-
-def _million_rows(text: str) -> int:
-    rows = parse_count(text)
-    if rows <= 0 or rows % FILE_ROWS:
-        raise argparse.ArgumentTypeError(f"{text}: give whole millions, such as 20M")
-    return rows
 
 
 if __name__ == "__main__":

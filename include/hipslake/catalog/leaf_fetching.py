@@ -187,7 +187,8 @@ def fetched(works: Iterable[tuple[Work, Sequence[Read]]]) -> Iterator[tuple[Work
     """Begin the reads of works, ahead of the caller who takes one work after the other.
 
     Up to 128 requests are under way at once. Reads are opened that many ahead, and fetched 128 MiB ahead, but
-    for one work that has more.
+    for one work that has more. Files of up to 1 MiB may be fetched whole when they are opened, and come on
+    top of these.
 
     Parameters
     ----------

@@ -186,8 +186,9 @@ class LeafRead:
 
     def _reads_most(self) -> bool:
         """Whether most of the file is read, as far as that is known before its footer is."""
-        if self.predicate is not None or self.rows is None or self.rows > _GROUP_ROWS:
-            return False  # row groups may be passed over
+        passed_over = self.predicate is not None or self.wanted is not None  # row groups, it may be
+        if passed_over or self.rows is None or self.rows > _GROUP_ROWS:
+            return False
         widths = {field.name: _width_of(field.type) for field in self.schema}
         return sum(widths[name] for name in self.columns) >= _MOST_OF_IT * sum(widths.values())
 

@@ -52,12 +52,11 @@ def alike_row_groups(metadata: pq.FileMetaData, columns: Collection[str]) -> tup
     """
     chunks = ColumnChunks(metadata)
     groups = range(metadata.num_row_groups)
-    places = [
-        place for place in range(metadata.num_columns) if _top(metadata.schema.column(place).path) in columns
-    ]
+    paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+    if not set(columns) <= set(paths):
+        return ()  # some are nested, or are not there
+    places = [place for place, path in enumerate(paths) if path in columns]
     for place in places:
-        if metadata.schema.column(place).path not in columns:
-            return ()  # nested
         bounds = [_bounds(chunks(group, place)) for group in groups]
         known = [each for each in bounds if each is not None]
         if len(known) < len(bounds):
@@ -66,10 +65,6 @@ def alike_row_groups(metadata: pq.FileMetaData, columns: Collection[str]) -> tup
         if not math.isfinite(span) or any(high - low < _WIDTH * span for low, high in known):
             return ()
     return tuple(metadata.row_group(group).num_rows for group in groups)
-
-
-def _top(path: str) -> str:
-    return path.partition(".")[0]
 
 
 def _bounds(chunk: pq.ColumnChunkMetaData) -> tuple[float, float] | None:

@@ -74,6 +74,15 @@ def test_row_groups_are_alike_where_their_bounds_are(tmp_path: Path, kind: str, 
     assert alike_row_groups(metadata, names) == ((GROUP_ROWS,) * 8 if alike else ())
 
 
+@pytest.mark.parametrize("name", ["a.b", "a"])
+def test_a_column_with_a_dot_in_its_name_is_looked_at(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "file.parquet"
+    for values, alike in ((np.arange(ROWS), False), (np.random.default_rng(1).permutation(ROWS), True)):
+        pq.write_table(pa.table({"a.b": values}), path, row_group_size=GROUP_ROWS)
+        found = alike_row_groups(pq.read_metadata(path), [name])
+        assert bool(found) == (alike and name == "a.b")  # of a column that is not there nothing is known
+
+
 def test_columns_are_found_by_their_ids(tmp_path: Path) -> None:
     def field(name: str, number: int) -> pa.Field:
         return pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(number)})

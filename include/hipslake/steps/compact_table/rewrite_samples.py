@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -153,8 +154,9 @@ class SampleRowsTask:
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Give the sample of each part, as an Arrow IPC stream."""
         sampled: dict[int, list[pa.RecordBatch]] = {}
+        alike = cache(lambda path: self.access.alike(path, self.columns))  # a file may have several parts
         for part in self.parts[task]:
-            stretches, stands_for = self._looked_at(part)
+            stretches, stands_for = self._looked_at(part, alike)
             share = min(1.0, self.shares[part.group] * stands_for)
             for before, stretch in stretches:
                 for _, first, batch in read_rows(self.access, [stretch], self.columns):
@@ -164,7 +166,9 @@ class SampleRowsTask:
         samples = [to_ipc(pa.Table.from_batches(batches)) for batches in sampled.values()]
         yield pa.record_batch([list(sampled), samples], schema=_RESULT)
 
-    def _looked_at(self, part: FilePart) -> tuple[list[tuple[int, FilePart]], float]:
+    def _looked_at(
+        self, part: FilePart, alike: Callable[[str], tuple[int, ...]]
+    ) -> tuple[list[tuple[int, FilePart]], float]:
         """What is read of a part, each with the rows before it; and how many rows a row of it stands for.
 
         Of a file whose row groups span the same values that is a quarter of these, else everything.
@@ -172,7 +176,7 @@ class SampleRowsTask:
         everything = [(0, part)], 1.0
         if self.shares[part.group] * _ONE_GROUP_IN > 1:
             return everything
-        rows = self.access.alike(part.path, self.columns)
+        rows = alike(part.path)
         if len(rows) < _ONE_GROUP_IN:
             return everything
         first_part = np.array([part.number - part.share.number])
