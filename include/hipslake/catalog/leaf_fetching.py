@@ -53,8 +53,8 @@ class OpenRead(Protocol):
 class Read(Protocol):
     """A read of a leaf."""
 
-    def open(self) -> OpenRead:
-        """Ask what has to be known before anything is fetched."""
+    def open(self, at_once: int = ...) -> OpenRead:
+        """Ask what has to be known before anything is fetched; `at_once` as for `LeafRead.open`."""
 
     def table(self) -> pa.Table:
         """The rows."""
@@ -75,8 +75,8 @@ class ForeignRead:
 
     leaf: LeafRead
 
-    def open(self) -> OpenForeign:
-        """Find the files of the leaf and read their footers; errors as of `foreign_rows`."""
+    def open(self, at_once: int = 0) -> OpenForeign:
+        """Find the files of the leaf and read their footers, and no more; errors as of `foreign_rows`."""
         storage, leaf = self.leaf.storage, self.leaf
         form = form_of(leaf.schema)
         assert form is not None
@@ -150,7 +150,8 @@ class FetchedRead:
     """
 
     def __init__(self, read: Read, pool: RequestPool) -> None:
-        self._opening = pool.submit(read.open)
+        # All that may be opened ahead hold no more than the window does.
+        self._opening = pool.submit(read.open, WINDOW_BYTES // MOST_REQUESTS)
         self._planned: list[RangeToFetch] = []
         self._fetching: list[Future[None]] = []
         self._error: Exception | None = None
@@ -187,8 +188,8 @@ def fetched(works: Iterable[tuple[Work, Sequence[Read]]]) -> Iterator[tuple[Work
     """Begin the reads of works, ahead of the caller who takes one work after the other.
 
     Up to 128 requests are under way at once. Reads are opened that many ahead, and fetched 128 MiB ahead, but
-    for one work that has more. Files of up to 1 MiB may be fetched whole when they are opened, and come on
-    top of these.
+    for one work that has more. What comes when a file is opened is at most as much again: all of it, where it
+    has up to 1 MiB.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 _FORMAT = ds.ParquetFileFormat()
 _TAIL_BYTES = 64 << 10  # of a file: what its footer takes where columns and row groups are few
 _WHOLE_BYTES = 256 << 10  # files up to this size are fetched at once, sooner than by two requests
-_MOSTLY_READ_BYTES = 1 << 20  # the same, where about all of a file is read
+_MOSTLY_READ_BYTES = 1 << 20  # the same at most, where about all of a file is read
 _MOST_OF_IT = 0.75  # of a file, by the widths of its columns
 _TEXT_BYTES = 16  # of a value of any length, about
 _MOST_TAIL = 2 << 20
@@ -121,8 +121,13 @@ class LeafRead:
     size: int | None = None
     rows: int | None = None
 
-    def open(self) -> OpenLeaf:
+    def open(self, at_once: int = _MOSTLY_READ_BYTES) -> OpenLeaf:
         """Read the footer and choose row groups; of a file in a store, by one request if its size is known.
+
+        Parameters
+        ----------
+        at_once : int
+            Bytes of a file up to which that request is for all of it, if most of it is read; 1 MiB at most.
 
         Raises
         ------
@@ -132,7 +137,7 @@ class LeafRead:
         with read_errors(self.storage, self.path):
             held = None
             if lies_elsewhere(self.storage) and "://" in self.storage.uri(self.path):
-                held = self._tail()
+                held = self._tail(min(at_once, _MOSTLY_READ_BYTES))
                 fragment = _FORMAT.make_fragment(held.arrow())
             else:
                 path = self.storage.arrow_path(self.path)
@@ -162,12 +167,12 @@ class LeafRead:
         """The footer of the file, alone in a list; errors as of `open`."""
         return self.open().footers()
 
-    def _tail(self) -> HeldFile:
-        """The file, of which the end is held."""
+    def _tail(self, at_once: int) -> HeldFile:
+        """The file, of which the end is held; `at_once` as for `open`."""
         if self.size is not None:
             held = HeldFile(self.storage, self.path, self.size)
             try:
-                if held.fetch_end(self._tail_start(self.size)):
+                if held.fetch_end(self._tail_start(self.size, at_once)):
                     return held
             except (StoreTimeoutError, NotReadableError):
                 raise
@@ -176,11 +181,11 @@ class LeafRead:
         size = self.storage.entry(self.path).size  # nobody told it, or the file is another one by now
         held = HeldFile(self.storage, self.path, size)
         if size:
-            held.fetch_end(self._tail_start(size))
+            held.fetch_end(self._tail_start(size, at_once))
         return held
 
-    def _tail_start(self, size: int) -> int:
-        if size <= _WHOLE_BYTES or (size <= _MOSTLY_READ_BYTES and self._reads_most()):
+    def _tail_start(self, size: int, at_once: int) -> int:
+        if size <= _WHOLE_BYTES or (size <= at_once and self._reads_most()):
             return 0
         return max(0, size - self._tail_bytes())
 
