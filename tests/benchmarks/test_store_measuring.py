@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from benchmarks.store_bars import DISK, STORE, verdicts
 from benchmarks.store_page import page
 from benchmarks.store_proxy_speed import measured_speed
 from benchmarks.store_runs import Spans, moved, opened
-from benchmarks.store_server import find_weed
+from benchmarks.store_server import cpu_seconds_of, find_weed
 from benchmarks.store_sky import CONE, write_sky
 
 ASKED = {
@@ -147,6 +149,29 @@ def test_bytes_are_written_and_read_again(tmp_path: Path) -> None:
 def test_the_proxy_by_itself_is_measured() -> None:
     speed = measured_speed(8, requests=5)
     assert all(value > 0 for value in speed)
+
+
+def test_the_processor_time_of_another_process_is_told_finer_than_in_ticks() -> None:
+    """What it says of itself at the same time, threads that have ended included; and it goes on to grow."""
+    program = (
+        "import threading, time\n"
+        "while input():\n"
+        "    thread = threading.Thread(target=lambda: sum(range(20_000)))\n"
+        "    thread.start(); thread.join()\n"
+        "    print(time.process_time(), flush=True)\n"
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
+        before = 0.0
+        for _ in range(5):
+            print("go", file=process.stdin, flush=True)
+            itself = float(process.stdout.readline())
+            told = cpu_seconds_of(process.pid)
+            assert before < itself <= told < itself + 1
+            before = told
+        process.kill()
+    with pytest.raises(ProcessLookupError):
+        cpu_seconds_of(process.pid)
 
 
 @pytest.mark.peers
