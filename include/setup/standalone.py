@@ -1,4 +1,6 @@
-"""Start `airflow standalone` in the background, and stop it and its database: `standalone.py up | down`.
+"""Start `airflow standalone` in the background, and a Spark session beside it; stop both, and the database.
+
+`standalone.py up | down`.
 
 Runs in the environment of environment.sh. The process is remembered in `$AIRFLOW_HOME/standalone.json`.
 """
@@ -15,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import database
+import session
 from hipslake_cluster.health import problem
 from hipslake_cluster.processes import Background
 from ready import dags_not_read, tasks_not_served
@@ -94,7 +97,8 @@ def up() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     AIRFLOW.log.unlink(missing_ok=True)
     since = datetime.now(UTC)
-    process = AIRFLOW.start([sys.executable, "-m", LAUNCHER], os.environ, Path.cwd(), url=url)
+    environment = session.up(os.environ)
+    process = AIRFLOW.start([sys.executable, "-m", LAUNCHER], environment, Path.cwd(), url=url)
     say("Airflow is starting; this takes about a minute")
     try:
         return wait_until_ready(process, url, since)
@@ -130,13 +134,16 @@ def stop() -> int:
     Returns how many processes had to be ended by force: the scheduler waits for its running tasks, and
     those may take hours.
     """
-    return AIRFLOW.stop(seconds=STOPPED_WITHIN, sign=signal.SIGINT, term_seconds=10.0)
+    forced = AIRFLOW.stop(seconds=STOPPED_WITHIN, sign=signal.SIGINT, term_seconds=10.0)
+    session.down()
+    return forced
 
 
 def down() -> int:
     """Stop Airflow and everything that it started, then its database; nothing to stop is fine."""
     if not AIRFLOW.family():
         AIRFLOW.record.unlink(missing_ok=True)
+        session.down()
         also = "; PostgreSQL, its database, is stopped" if database.down() else ""
         say(f"Airflow is not running{also}")
         return 0

@@ -53,7 +53,7 @@ def run_job(name: str) -> NoReturn:
                 spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
                 started = StartedJob(application=spark.sparkContext.applicationId)
                 request.folder.write(RunFolder.job_path(request.step), started)
-                _start_workers(SparkEngine(spark))
+                start_workers(SparkEngine(spark))
             except BaseException as error:
                 opening.set_exception(error)
                 raise
@@ -68,7 +68,7 @@ def run_job(name: str) -> NoReturn:
     sys.exit(code)  # Spark's own shutdown hook stops the session, a second sooner than `spark.stop()` returns
 
 
-def _start_workers(engine: SparkEngine) -> None:
+def start_workers(engine: SparkEngine) -> None:
     """Run a task that does nothing on every core: from then on workers are up, and the JVM knows the way."""
     import pyarrow as pa
 

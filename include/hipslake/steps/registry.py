@@ -88,15 +88,23 @@ class Step:
 
         return spark_above_bytes(self.spark_above_bytes)
 
-    def perform(self, request: Request) -> Report:
-        """Run the step in this process, or take over what a finished attempt left; leave its report."""
+    def perform(self, request: Request, engine: Engine | None = None) -> Report:
+        """Run the step in this process, or take over what a finished attempt left; leave its report.
+
+        Parameters
+        ----------
+        request : Request
+        engine : Engine, optional
+            Runs the tasks of a step that has a job; by default this process does.
+        """
         from hipslake.steps.report import perform
 
         function = resolve(self.run)
         if self.job:
             from hipslake.engine.this_process import ThisProcess
 
-            return perform(lambda asked: function(asked, ThisProcess()), request, self.report_model)
+            by = engine or ThisProcess()
+            return perform(lambda asked: function(asked, by), request, self.report_model)
         return perform(function, request, self.report_model)
 
     def function(self) -> Callable[[Request, Engine], Report]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from hipslake_airflow.failures import failure_to_raise
-from hipslake_airflow.hooks.library import build_library_archive, job_path
+from hipslake_airflow.hooks.library import LIBRARY, build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
 from hipslake_airflow.links.spark import SparkLink, spark_page
 from hipslake_airflow.operators.reporting import ReportingMixin
@@ -51,6 +52,8 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
     ui_color = "#f7e3c8"
     operator_extra_links = (SparkLink(),)
     spark_page = ""  # where Spark shows the job
+    in_standing_session = True
+    """Whether the step can do with a JVM that other processes have used; one that Spark calls back cannot."""
 
     def __init__(
         self,
@@ -88,6 +91,9 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         if limit and self.bytes_to_handle(request, limit) < limit:
             self.log.info("Fewer than %d bytes: done in this process, without Spark.", limit)
             return step.perform(request)
+        done = self._done_in_session(request, step)
+        if done is not None:
+            return done
         report = self._submitted(request, step, context)
         if report.error is not None:
             if not report.error.is_expected:
@@ -106,6 +112,29 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         if self._hook is not None:
             super().on_kill()
 
+    def _done_in_session(self, request: Request, step: Step) -> Report | None:
+        """Do the step in the Spark session that stands, where the deployment has one; None: it was not to be had."""
+        from hipslake.spark.attached import PLACE, LostSessionError, NoSessionError, attached_session
+
+        place = os.environ.get(PLACE)
+        if not place or not self.in_standing_session or self.conf or self.env_vars:
+            return None
+        hook = self._get_hook()
+        if not _is_here(hook):
+            return None
+        from hipslake.spark.engine import SparkEngine
+
+        master, name = str(hook._connection["master"]), f"{step.name} of {self._run_folder}"
+        try:
+            with attached_session(Path(place), master=master, name=name) as spark:
+                self.log.info("Done in the Spark session that stands at %s.", place)
+                return step.perform(request, SparkEngine(spark))
+        except NoSessionError as error:
+            self.log.info("Spark is started for this step: %s.", error)
+            return None
+        except LostSessionError as error:
+            raise AirflowException(f"{error}; the step is tried again") from error
+
     def _submitted(self, request: Request, step: Step, context: Context) -> Report:
         """Write the request, run the job, and return its report, whatever the job's exit code was."""
         from hipslake.steps.run import RunFolder, parse
@@ -118,7 +147,8 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
         failure: Exception | None = None
         with tempfile.TemporaryDirectory(prefix="hipslake-") as temporary:
-            self.py_files = str(build_library_archive(Path(temporary)))
+            if not _is_here(self._get_hook()):
+                self.py_files = str(build_library_archive(Path(temporary)))
             self._show_job(context, "")
             try:
                 SparkSubmitOperator.execute(self, context)
@@ -154,7 +184,19 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         if not hook._is_yarn and not hook._is_kubernetes and hook._connection["deploy_mode"] != "cluster":
             hook._conf = {**launch_conf(master), **(self.conf or {})}
             hook._env_vars = {**client_environment(), **(self.env_vars or {})}
+        if _is_here(hook):
+            found = [
+                str(LIBRARY.parent),
+                hook._env_vars.get("PYTHONPATH") or os.environ.get("PYTHONPATH", ""),
+            ]
+            hook._env_vars["PYTHONPATH"] = os.pathsep.join(filter(None, found))
         return hook
+
+
+def _is_here(hook: SparkSubmitHook) -> bool:
+    """Whether driver and tasks of a job are processes of this machine, which has the library."""
+    connection = hook._connection
+    return str(connection["master"]).startswith("local") and connection["deploy_mode"] != "cluster"
 
 
 class SparkFormOperator(StartsRun, SparkStepOperator):

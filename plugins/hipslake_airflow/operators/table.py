@@ -202,6 +202,7 @@ class DrainStreamOperator(TableEventOperator, SparkStepOperator):
     """
 
     step = "drain"
+    in_standing_session = False  # Spark calls the driver back for each batch
 
     def prepare(self, context: Context) -> None:
         _run_with_connection(self.run_uri)
