@@ -1,7 +1,8 @@
 """The Spark session that stands beside the Airflow of `make up`, so that steps need not start one.
 
-`HIPSLAKE_SPARK_SESSION` names its socket, by default one in Airflow's home; set to nothing, no session stands. Nor
-does one where the Spark connection names a cluster: it would hold the cluster's cores while nobody needs them.
+`HIPSLAKE_SPARK_SESSION` names its socket, by default one in Airflow's home; set to nothing, no session
+stands. Nor does one where the Spark connection names a cluster: it would hold the cluster's cores while
+nobody needs them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """A Spark session that stands, and that the process of a step uses as its own.
 
-`hipslake.spark.standing` keeps it: a JVM with its session and the daemon of its Python workers. A step's process
-asks for it at a socket, gets the address of the JVM's gateway, and is then as much its driver as the process of a
-job that spark-submit has started, without the seconds in which a JVM starts. One step uses it at a time.
+`hipslake.spark.standing` keeps it: a JVM with its session and the daemon of its Python workers. A step's
+process asks for it at a socket, gets the address of the JVM's gateway, and is then as much its driver as the
+process of a job that spark-submit has started, without the seconds in which a JVM starts. One step uses it at
+a time.
 
-Messages are lines of JSON. Who asks says its library and master, and is told `port` and `secret`, or `refused` with
-the reason. When the step is over it says `done`. Who goes without a word has been killed: then the session ends,
-with all that runs in it.
+Messages are lines of JSON. Who asks says its library and master, and is told `port` and `secret`, or
+`refused` with the reason. When the step is over it says `done`. Who goes without a word has been killed: then
+the session ends, with all that runs in it.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def attached_session(place: Path, *, master: str, name: str) -> Iterator[SparkSe
     LostSessionError
         In place of what the block raised: the session ended meanwhile.
     """
+    if _has_its_own():
+        raise NoSessionError("this process has a Spark session of its own")
     door, told = _asked(place, {"library": library_stamp(), "master": master, "name": name})
     with door:
         try:
@@ -128,6 +131,12 @@ def receive(connection: socket.socket) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         raise ValueError("a message is no object")
     return found
+
+
+def _has_its_own() -> bool:
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
 
 
 def _asked(place: Path, question: dict[str, str]) -> tuple[socket.socket, dict[str, Any]]:
@@ -198,7 +207,7 @@ def _joined(port: int, secret: str) -> Iterator[SparkSession]:
 
 
 def _settings() -> dict[str, str]:
-    """The settings of a session, and what its workers are told: as this process has it, not who keeps the JVM."""
+    """The settings of a session, and what its workers are told, as this process has it."""
     workers = {**for_workers(os.environ), **set_in(os.environ)}
     return {**SESSION, **WORKERS, **{f"spark.executorEnv.{key}": value for key, value in workers.items()}}
 

@@ -1,11 +1,12 @@
 """Keep a Spark session that steps use one after another: `python -m hipslake.spark.standing SOCKET`.
 
-The process starts another one, which holds the session and serves it at the socket (`hipslake.spark.attached` tells
-how). That one ends, and is started anew, when its JVM has died, when who used the session went without a word, when
-a step left jobs running, when the files of the library have changed, and after some hundred steps.
+The process starts another one, which holds the session and serves it at the socket (`hipslake.spark.attached`
+tells how). That one ends, and is started anew, when its JVM has died, when who used the session went without
+a word, when a step left jobs running, when the files of the library have changed, and after some hundred
+steps.
 
-The socket lies in a folder that nobody else may enter, and only processes of the same user are answered: who has
-the session can run what he likes in its JVM.
+The socket lies in a folder that nobody else may enter, and only processes of the same user are answered: who
+has the session can run what he likes in its JVM.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
             super().on_kill()
 
     def _done_in_session(self, request: Request, step: Step) -> Report | None:
-        """Do the step in the Spark session that stands, where the deployment has one; None: it was not to be had."""
+        """Do the step in the Spark session that stands; None: there is none, or it was not to be had."""
         from hipslake.spark.attached import PLACE, LostSessionError, NoSessionError, attached_session
 
         place = os.environ.get(PLACE)
@@ -185,11 +185,9 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
             hook._conf = {**launch_conf(master), **(self.conf or {})}
             hook._env_vars = {**client_environment(), **(self.env_vars or {})}
         if _is_here(hook):
-            found = [
-                str(LIBRARY.parent),
-                hook._env_vars.get("PYTHONPATH") or os.environ.get("PYTHONPATH", ""),
-            ]
-            hook._env_vars["PYTHONPATH"] = os.pathsep.join(filter(None, found))
+            given = dict(hook._env_vars or {})
+            found = [str(LIBRARY.parent), given.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")]
+            hook._env_vars = {**given, "PYTHONPATH": os.pathsep.join(filter(None, found))}
         return hook
 
 
