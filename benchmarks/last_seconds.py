@@ -179,8 +179,8 @@ def page(
         "Made by `make bench-last`.",
         "",
         "Gaia's 482,176 stars of the demo, 48 leaves, ingested by a quiet Airflow: seconds from the trigger "
-        "to the asset event. *Processor* is that of all processes of Airflow, its database and Spark until the "
-        "run's end, as the median of the runs. *Load* is that of the machine before each run: beyond the "
+        "to the asset event. *Processor* is that of all processes of Airflow, its database and Spark until "
+        "the run's end, as the median of the runs. *Load* is that of the machine before each run: beyond the "
         "number of its cores, there was not enough for all who wanted some.",
         "",
         "| | runs | least | median | most | bar | processor | load |",

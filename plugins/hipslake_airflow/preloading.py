@@ -28,7 +28,9 @@ OF_TASKS = (
     "pandas",  # pyarrow imports it when it first converts something
     "pyarrow.dataset",
     "pyarrow.parquet",
-    "matplotlib.backends.backend_agg",  # of sky maps
+    "matplotlib.backends.backend_agg",  # of sky maps, as all of it
+    "matplotlib.figure",
+    "matplotlib.patheffects",
     "matplotlib.ticker",
     "hipslake.spark.attached",
     "hipslake.spark.engine",  # of steps in a Spark session that stands
