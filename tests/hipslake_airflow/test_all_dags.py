@@ -97,6 +97,19 @@ def test_hundreds_of_specs_are_each_read_once_in_time(many: Path, asked: Counter
     assert seconds < 30  # what Airflow gives to the import of a file by default; here it takes three to six
 
 
+def test_a_file_of_a_folder_reads_the_specs_of_that_folder_alone(
+    many: Path, tmp_path: Path, asked: Counter[str]
+) -> None:
+    """However many others a deployment has: reading a DAG file again costs what its own specs cost."""
+    for number in range(20):
+        write(tmp_path, "catalogs", f"own_{number:02}", CATALOG)
+    made = spec_dags(tmp_path)
+    own = {f"own_{number:02}" for number in range(20)}
+    read = {each: times for each, times in asked.items() if each.startswith("load_yaml")}
+    assert read == {f"load_yaml {name}.yaml": 1 for name in own}
+    assert {dag.partition("__")[2] for dag in made} - {""} == own
+
+
 def test_sinks_are_followed_by_the_compactions_of_their_table(
     many: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
 import traceback
 import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hipslake.errors import CorruptFileError, StorageError
+from hipslake.steps.registry import STEPS
 from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder, StartedJob
-from hipslake_airflow.hooks.library import build_library_archive
+from hipslake_airflow.hooks.library import JOBS, LIBRARY, build_library_archive
 from hipslake_airflow.links.spark import spark_page
 from hipslake_airflow.operators.catalog import (
     FreezeInputsOperator,
     HistogramCatalogOperator,
     WritePartitionsOperator,
 )
+from hipslake_airflow.operators.spark_step import _is_here
 
 from tests.steps import in_process
 
@@ -182,6 +187,74 @@ def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:
     report = operator.perform({})
     assert (report.ok, report.rows_out) == (True, 3000)
     assert in_process.check(folder).ok
+
+
+def test_without_a_session_that_stands_spark_is_started(
+    folder: RunFolder, submit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(None, 0)
+    monkeypatch.setenv("HIPSLAKE_SPARK_SESSION", str(tmp_path / "nobody"))
+    operator = HistogramCatalogOperator(task_id="histogram", run_uri=folder.uri)
+    request, step = operator.request({}), STEPS["histogram"]  # type: ignore[arg-type]
+    assert operator._done_in_session(request, step) is None
+
+
+@pytest.mark.parametrize("master", ["spark://master:7077", "yarn", "local[2,4]"])
+def test_the_library_travels_to_other_machines_alone(monkeypatch: pytest.MonkeyPatch, master: str) -> None:
+    """On this one its folder is on the path of the driver, with all modules compiled."""
+    host, _, port = master.partition(":7")
+    told = {"conn_type": "spark", "host": host} | ({"port": int(f"7{port}")} if port else {})
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(told))
+    monkeypatch.setenv("PYTHONPATH", "/of/the/deployment")
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/hadoop")
+    operator = HistogramCatalogOperator(task_id="histogram", run_uri="")
+    hook = operator._get_hook()
+    given = (hook._env_vars or {}).get("PYTHONPATH", "")
+    if master.startswith("local"):
+        assert given == os.pathsep.join([str(LIBRARY.parent), "/of/the/deployment"])
+    else:
+        assert given == ""
+    assert _is_here(hook) is master.startswith("local")
+
+
+IN_SESSION = """
+import sys
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator
+report = HistogramCatalogOperator(task_id="histogram", run_uri=sys.argv[1]).perform({})
+print(report.rows_out, report.reused)
+"""
+
+
+@pytest.mark.spark
+def test_a_step_is_done_in_the_session_that_stands(folder: RunFolder, tmp_path: Path) -> None:
+    """As in a process of its own: with the same counts, and nothing submitted."""
+    own = in_process.start(tmp_path / "other", tmp_path / "stars.yaml")
+    in_process.freeze(own)
+    in_process.count(own)
+    paths = [str(LIBRARY.parent), str(JOBS.parents[1]), os.environ.get("PYTHONPATH", "")]
+    given = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "HIPSLAKE_SPARK_MASTER": "local[2,4]",
+        "HIPSLAKE_SPARK_SESSION": str(tmp_path / "s" / "s"),
+        "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2,4]"}',
+        "SPARK_HOME": str(tmp_path),  # nothing can be submitted
+    }
+    held = {name: value for name, value in given.items() if name != "SPARK_HOME"}
+    command = [sys.executable, "-m", "hipslake.spark.standing", given["HIPSLAKE_SPARK_SESSION"]]
+    with subprocess.Popen(command, env=held, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as keeper:
+        try:
+            while not Path(given["HIPSLAKE_SPARK_SESSION"]).exists():
+                time.sleep(0.2)
+                assert keeper.poll() is None
+            done = subprocess.run(
+                [sys.executable, "-c", IN_SESSION, folder.uri], env=given, capture_output=True, text=True
+            )
+        finally:
+            keeper.terminate()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "3000 False"
+    tables = [pq.read_table(f"{each.uri}/{RunFolder.HISTOGRAM}") for each in (folder, own)]
+    assert tables[0].equals(tables[1])
 
 
 def test_a_task_links_to_its_job_while_it_runs_and_when_it_died(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hipslake_airflow.spec_bundle import SpecBundle
+from hipslake_airflow.spec_bundle import SpecBundle, concerned, stamps
 
 DAGS = "from hipslake_airflow import spec_dags\n"
 
@@ -120,3 +120,95 @@ def test_what_is_no_spec_is_not_looked_at(bundle: SpecBundle, tmp_path: Path) ->
 def test_tasks_find_the_folder(bundle: SpecBundle, tmp_path: Path) -> None:
     assert bundle.path == tmp_path / "dags"
     assert bundle.get_current_version() is None
+
+
+def written(folder: Path, *names: str) -> Path:
+    """A folder with specs of catalogs."""
+    (folder / "catalogs").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / "catalogs" / f"{name}.yaml").write_text(f"name: {name}\n")
+    return folder
+
+
+KNOWN = [
+    ("a.py", "catalog_ingest__stars"),
+    ("a.py", "catalog_export"),
+    ("b.py", "team_catalog_ingest__galaxies__deep"),
+    ("both.py", "catalog_ingest__stars"),
+    ("both.py", "catalog_ingest__galaxies__deep"),
+    ("cubes.py", "cube_align__sky"),
+    ("forms.py", "catalog_export"),
+]
+FILES = ["a.py", "b.py", "both.py", "cubes.py", "errors.py", "forms.py"]
+OF_NONE = ["errors.py", "forms.py"]  # they may look at all specs
+
+
+@pytest.mark.parametrize(
+    ("folder", "change", "files"),
+    [
+        ("a", "stars", ["a.py", "both.py"]),
+        ("a", "more", ["a.py", "both.py"]),  # whose DAG nobody has made yet
+        ("b", "galaxies__deep", ["b.py", "both.py"]),
+        ("b", "gone", ["b.py", "both.py"]),
+        ("c", "new", []),  # a folder without a DAG yet
+    ],
+)
+def test_a_change_concerns_the_files_that_make_dags_of_its_folder(
+    tmp_path: Path, folder: str, change: str, files: list[str]
+) -> None:
+    folders = [
+        written(tmp_path / "a", "stars"),
+        written(tmp_path / "b", "galaxies__deep", "gone"),
+        written(tmp_path / "c"),
+    ]
+    before = stamps(folders)
+    path = tmp_path / folder / "catalogs" / f"{change}.yaml"
+    if change == "gone":
+        path.unlink()
+    else:
+        path.write_text("name: another one, and longer\n")
+    found = concerned(FILES, KNOWN, before, stamps(folders))
+    assert found == sorted(files + OF_NONE)
+
+
+def test_a_name_in_two_folders_concerns_the_files_of_both(tmp_path: Path) -> None:
+    folders = [written(tmp_path / "a", "stars"), written(tmp_path / "b", "stars")]
+    before = stamps(folders)
+    (tmp_path / "b" / "catalogs" / "stars.yaml").write_text("name: stars, changed\n")
+    known = [("a.py", "catalog_ingest__stars"), ("b.py", "ours_catalog_ingest__stars")]
+    assert concerned(["a.py", "b.py"], known, before, stamps(folders)) == ["a.py", "b.py"]
+
+
+def test_only_the_files_of_a_changed_folder_are_parsed(tmp_path: Path) -> None:
+    """By what Airflow's database knows of the bundle's DAGs, and of no other's."""
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    for name in ("a.py", "b.py"):
+        (tmp_path / "dags").mkdir(exist_ok=True)
+        (tmp_path / "dags" / name).write_text(DAGS)
+    folders = [written(tmp_path / "a", "stars"), written(tmp_path / "b", "galaxies")]
+    known = [("ours", "a.py", "stars"), ("ours", "b.py", "galaxies"), ("other", "b.py", "stars")]
+    with create_session() as session:
+        for name in ("ours", "other"):
+            session.merge(DagBundleModel(name=name))
+        session.flush()
+        for bundle_name, file, spec in known:
+            dag_id = f"{bundle_name}_catalog_ingest__{spec}"
+            session.merge(
+                DagModel(dag_id=dag_id, bundle_name=bundle_name, relative_fileloc=file, fileloc=file)
+            )
+    try:
+        ours = SpecBundle(
+            name="ours", path=str(tmp_path / "dags"), specs=[*map(str, folders)], refresh_interval=1
+        )
+        ours.refresh()
+        for folder, file in (("b", "b.py"), ("a", "a.py")):
+            written(tmp_path / folder, "more")
+            ours.refresh()
+            assert asked() == [file]
+    finally:
+        with create_session() as session:
+            session.query(DagModel).filter(DagModel.bundle_name.in_(["ours", "other"])).delete()
+            session.query(DagBundleModel).filter(DagBundleModel.name.in_(["ours", "other"])).delete()
