@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip bench-store page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip bench-store bench-last page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -130,6 +130,9 @@ bench-store: setup peers ## Measure an S3 store with latency behind a proxy (ARG
 
 bench-scale: setup ## Ingest a billion rows, or as many as the disk holds, and use them (ARGS="--rows 20M 100M" takes fewer)
 	@$(with) python -m benchmarks.scale $(ARGS)
+
+bench-last: setup ## Tell every second from a trigger to its asset event, and what DAG files of 1,000 specs cost (ARGS="--runs 1 --specs 20" for a short one)
+	@$(with) python -m benchmarks.last_seconds $(ARGS)
 
 page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
 	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
