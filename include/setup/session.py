@@ -31,7 +31,7 @@ def up(environment: Mapping[str, str]) -> dict[str, str]:
         return left_out
     SESSION.log.unlink(missing_ok=True)
     SESSION.start(
-        [sys.executable, "-m", "hipslake.spark.standing", place],
+        [sys.executable, "-m", "hipslake.spark.standing_session", place],
         {**left_out, "HIPSLAKE_SPARK_MASTER": master},
         Path.cwd(),
     )

@@ -240,7 +240,7 @@ def test_a_step_is_done_in_the_session_that_stands(folder: RunFolder, tmp_path: 
         "SPARK_HOME": str(tmp_path),  # nothing can be submitted
     }
     held = {name: value for name, value in given.items() if name != "SPARK_HOME"}
-    command = [sys.executable, "-m", "hipslake.spark.standing", given["HIPSLAKE_SPARK_SESSION"]]
+    command = [sys.executable, "-m", "hipslake.spark.standing_session", given["HIPSLAKE_SPARK_SESSION"]]
     with subprocess.Popen(command, env=held, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as keeper:
         try:
             while not Path(given["HIPSLAKE_SPARK_SESSION"]).exists():

@@ -89,7 +89,11 @@ def test_a_session_is_kept_from_up_to_down(
     assert told == {**environment, PLACE: place}
     while not seen.exists():
         pass
-    assert json.loads(seen.read_text()) == [["-m", "hipslake.spark.standing", place], "local[*,4]", False]
+    assert json.loads(seen.read_text()) == [
+        ["-m", "hipslake.spark.standing_session", place],
+        "local[*,4]",
+        False,
+    ]
     assert session.down() is True
     assert not session.SESSION.family()
     assert session.down() is False

@@ -1,6 +1,6 @@
 """A Spark session that stands, and that the process of a step uses as its own.
 
-`hipslake.spark.standing` keeps it: a JVM with its session and the daemon of its Python workers. A step's
+`hipslake.spark.standing_session` keeps it: a JVM with its session and the daemon of its Python workers. A step's
 process asks for it at a socket, gets the address of the JVM's gateway, and is then as much its driver as the
 process of a job that spark-submit has started, without the seconds in which a JVM starts. One step uses it at
 a time.
@@ -84,9 +84,7 @@ def attached_session(place: Path, *, master: str, name: str) -> Iterator[SparkSe
 
 def library_stamp() -> str:
     """Return what tells one state of the library's files from another, as a hexadecimal digest."""
-    import hipslake
-
-    root = Path(hipslake.__file__).parent
+    root = Path(__file__).parents[1]
     found = []
     for path in sorted(root.rglob("*.py")):
         told = path.stat()

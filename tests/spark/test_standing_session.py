@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from hipslake.spark.attached import NoSessionError, attached_session
-from hipslake.spark.standing import listen
+from hipslake.spark.standing_session import listen
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, psu
     """The socket of a session that stands, and the process that keeps it."""
     place = tmp_path_factory.mktemp("s") / "own" / "s.sock"
     log = (place.parent.parent / "log").open("w")
-    command = [sys.executable, "-m", "hipslake.spark.standing", str(place)]
+    command = [sys.executable, "-m", "hipslake.spark.standing_session", str(place)]
     process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log)
     try:
         eventually(lambda: stands(place))

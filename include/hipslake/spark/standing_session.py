@@ -1,4 +1,4 @@
-"""Keep a Spark session that steps use one after another: `python -m hipslake.spark.standing SOCKET`.
+"""Keep a Spark session that steps use one after another: `python -m hipslake.spark.standing_session SOCKET`.
 
 The process starts another one, which holds the session and serves it at the socket (`hipslake.spark.attached`
 tells how). That one ends, and is started anew, when its JVM has died, when who used the session went without
@@ -203,7 +203,9 @@ def keep(place: Path) -> NoReturn:
     while True:
         time.sleep(_PAUSES[min(starts, len(_PAUSES) - 1)])
         begun = time.monotonic()
-        process = subprocess.Popen([sys.executable, "-m", "hipslake.spark.standing", "--hold", str(place)])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hipslake.spark.standing_session", "--hold", str(place)]
+        )
         try:
             process.wait()
         except SystemExit:
@@ -221,7 +223,7 @@ def _leave_off(_number: int, _frame: FrameType | None) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Do what the command line asks for."""
     parser = argparse.ArgumentParser(
-        prog="python -m hipslake.spark.standing", description="Keep a Spark session for steps."
+        prog="python -m hipslake.spark.standing_session", description="Keep a Spark session for steps."
     )
     parser.add_argument("--hold", action="store_true", help="hold one session, and end with it")
     parser.add_argument("place", type=Path, help="the socket; its folder is closed to others")
