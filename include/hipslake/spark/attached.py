@@ -1,9 +1,9 @@
 """A Spark session that stands, and that the process of a step uses as its own.
 
-`hipslake.spark.standing_session` keeps it: a JVM with its session and the daemon of its Python workers. A step's
-process asks for it at a socket, gets the address of the JVM's gateway, and is then as much its driver as the
-process of a job that spark-submit has started, without the seconds in which a JVM starts. One step uses it at
-a time.
+`hipslake.spark.standing_session` keeps it: a JVM with its session and the daemon of its Python workers. A
+step's process asks for it at a socket, gets the address of the JVM's gateway, and is then as much its driver
+as the process of a job that spark-submit has started, without the seconds in which a JVM starts. One step
+uses it at a time.
 
 Messages are lines of JSON. Who asks says its library and master, and is told `port` and `secret`, or
 `refused` with the reason. When the step is over it says `done`. Who goes without a word has been killed: then
