@@ -9,6 +9,7 @@ with what DAG files import.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -37,7 +38,9 @@ OF_TASKS = (
 )
 """What tasks import, beside pipelines and steps."""
 
-ModuleFiles = dict[str, tuple[int, int]]
+ModuleFiles = dict[str, tuple[int, ...]]
+
+_reseeds = False
 
 
 class Imports:
@@ -63,6 +66,7 @@ class Imports:
         if self._found:
             return
         self._found = module_files()
+        _reseed_in_forks()
         for module in self._modules():
             try:
                 import_module(module)
@@ -80,6 +84,24 @@ class Imports:
         for name in [*sys.modules]:
             if name.partition(".")[0] in OURS and name != __name__:
                 del sys.modules[name]
+
+
+def _reseed_in_forks() -> None:
+    """Have every process that is forked draw random numbers of its own, as one that imports numpy itself.
+
+    numpy seeds its generator when it is imported, so all forks would draw the same numbers. Python's own
+    generator is seeded anew in each fork by Python.
+    """
+    global _reseeds
+    if not _reseeds:
+        os.register_at_fork(after_in_child=_reseed)
+        _reseeds = True
+
+
+def _reseed() -> None:
+    numbers = sys.modules.get("numpy.random")
+    if numbers is not None:
+        numbers.seed()
 
 
 def of_dag_files() -> Iterator[str]:
@@ -102,7 +124,7 @@ def of_tasks() -> Iterator[str]:
 
 
 def module_files() -> ModuleFiles:
-    """Return the time of change and the size of every module file of our packages."""
+    """Return the times of change and the size of every module file of our packages."""
     found: ModuleFiles = {}
     for package in OURS:
         spec = find_spec(package) if package not in sys.modules else sys.modules[package].__spec__
@@ -112,5 +134,5 @@ def module_files() -> ModuleFiles:
                     told = path.stat()
                 except FileNotFoundError:  # gone since the folder was listed
                     continue
-                found[str(path)] = told.st_mtime_ns, told.st_size
+                found[str(path)] = told.st_mtime_ns, told.st_ctime_ns, told.st_size
     return found

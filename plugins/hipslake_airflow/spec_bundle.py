@@ -12,7 +12,7 @@ from hipslake_airflow import preloading
 from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.spec_folders import specs_folders
 
-Stamps = dict[Path, tuple[int, int]]
+Stamps = dict[Path, tuple[int, ...]]
 
 
 class SpecBundle(LocalDagBundle):
@@ -75,7 +75,8 @@ def concerned(
     """Return the DAG files that a change of specs may concern.
 
     Those are the files that make DAGs of specs in a folder in which one has come, gone or changed, and those
-    that make no DAG of a spec: they may be new, or look at all specs.
+    that make no DAG of a spec: they may be new, or look at all specs. All are concerned where nobody makes a
+    DAG of a folder that has changed: which file will is not known yet.
 
     Parameters
     ----------
@@ -87,20 +88,33 @@ def concerned(
         Files of specs, as `stamps` returns them.
     """
     changed = {path.parent.parent for path, _ in before.items() ^ now.items()}
-    names = {dag_id_of("", path) for path in before.keys() | now.keys() if path.parent.parent in changed}
+    folders: dict[str, set[Path]] = {}  # by the ends of ids, those that had such a spec
+    for path in before.keys() | now.keys():
+        if path.parent.parent in changed:
+            had = {path.parent.parent} if path in before else set()
+            folders.setdefault(dag_id_of("", path), set()).update(had)
     of_specs: set[str | None] = set()
     of_changed: set[str | None] = set()
+    met: set[Path] = set()  # folders of which there are DAGs
     for file, dag_id in dags:
         parts = dag_id.split("__")
         if len(parts) > 1:
             of_specs.add(file)
-        if any("__".join(["", *parts[at:]]) in names for at in range(1, len(parts))):
-            of_changed.add(file)
+        for name in ("__".join(["", *parts[at:]]) for at in range(1, len(parts))):
+            if name in folders:
+                of_changed.add(file)
+                met |= folders[name]
+    if met != changed:
+        return [*files]
     return [file for file in files if file in of_changed or file not in of_specs]
 
 
 def stamps(folders: list[Path]) -> Stamps:
-    """Return the time of change and the size of every file in the subfolders of folders of specs."""
+    """Return what tells one state from another of every file in the subfolders of folders of specs.
+
+    Those are the times of change of its content and of its entry, its number and its size: a file that takes
+    the place of another one may have its time and its size.
+    """
     found: Stamps = {}
     for folder in folders:
         for path in sorted(folder.glob("*/*.y*ml")):
@@ -108,5 +122,5 @@ def stamps(folders: list[Path]) -> Stamps:
                 stat = path.stat()
             except FileNotFoundError:  # gone since the folder was listed
                 continue
-            found[path] = stat.st_mtime_ns, stat.st_size
+            found[path] = stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size
     return found

@@ -137,6 +137,31 @@ print(threading.active_count(), *(needed - set(sys.modules)))
     assert done.stdout.splitlines()[-2:] == ["", "1"]
 
 
+def test_forks_draw_random_numbers_of_their_own() -> None:
+    """As processes do that import numpy themselves."""
+    program = """
+import os
+from hipslake_airflow.preloading import Imports
+for _ in range(2):
+    Imports(lambda: iter(["numpy.random"])).refresh()
+for _ in range(4):
+    if os.fork() == 0:
+        import random, numpy
+        drawn = numpy.random.randint(1 << 62), numpy.random.RandomState().randint(1 << 62)
+        print(*drawn, random.random(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+    path = os.pathsep.join([str(ROOT / "include"), str(ROOT / "plugins"), os.environ.get("PYTHONPATH", "")])
+    given = os.environ | {"PYTHONPATH": path.rstrip(os.pathsep)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=given, capture_output=True, text=True, check=True
+    )
+    drawn = [line.split() for line in done.stdout.splitlines()[-4:]]
+    for numbers in zip(*drawn, strict=True):
+        assert len(set(numbers)) == 4
+
+
 def test_airflow_finds_the_executor_and_takes_it_for_a_local_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "hipslake_airflow.preloading_executor.PreloadingExecutor")
     assert conf.get("core", "executor").endswith("PreloadingExecutor")

@@ -150,7 +150,12 @@ OF_NONE = ["errors.py", "forms.py"]  # they may look at all specs
         ("a", "more", ["a.py", "both.py"]),  # whose DAG nobody has made yet
         ("b", "galaxies__deep", ["b.py", "both.py"]),
         ("b", "gone", ["b.py", "both.py"]),
-        ("c", "new", []),  # a folder without a DAG yet
+        (
+            "c",
+            "new",
+            ["a.py", "b.py", "both.py", "cubes.py"],
+        ),  # of which no DAG is known
+        ("c", "stars", ["a.py", "b.py", "both.py", "cubes.py"]),  # nor of one whose name another folder has
     ],
 )
 def test_a_change_concerns_the_files_that_make_dags_of_its_folder(
@@ -169,6 +174,25 @@ def test_a_change_concerns_the_files_that_make_dags_of_its_folder(
         path.write_text("name: another one, and longer\n")
     found = concerned(FILES, KNOWN, before, stamps(folders))
     assert found == sorted(files + OF_NONE)
+
+
+def test_a_spec_of_the_time_and_the_size_of_the_one_before_it_is_another_one(tmp_path: Path) -> None:
+    """As where a file is moved, or copied with its times, into the place of another."""
+    folder = written(tmp_path / "a", "stars", "other")
+    stars, other = (folder / "catalogs" / f"{name}.yaml" for name in ("stars", "other"))
+    for path in (stars, other):
+        os.utime(path, ns=(10**18, 10**18))
+    before = stamps([folder])
+    text = other.read_text()
+    other.replace(stars)
+    other.write_text("name: stars\n")
+    os.utime(other, ns=(10**18, 10**18))
+    moved = stamps([folder])
+    assert moved[stars] != before[stars]
+    assert len(text) == stars.stat().st_size
+    stars.write_text(text.upper())
+    os.utime(stars, ns=(10**18, 10**18))
+    assert stamps([folder])[stars] != moved[stars]
 
 
 def test_a_name_in_two_folders_concerns_the_files_of_both(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from hipslake.spark.attached import NoSessionError, attached_session
-from hipslake.spark.standing_session import listen
+from hipslake.spark.standing_session import MOST_ENVIRONMENTS, listen
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ MASTER = "local[2,4]"
 WITHIN = 120.0  # seconds for a session to stand, on a busy machine
 
 STEP = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 import pyarrow as pa
 from hipslake.spark import attached
@@ -47,8 +47,16 @@ def write_on(number):
         time.sleep(0.05)
     yield pa.record_batch([[number]], schema)
 
+def fail_late(number):
+    if number == 0:
+        time.sleep(1.0)
+        raise RuntimeError("of this task")
+    yield from write_on(number)
+
 if what == "another library":
     attached.library_stamp = lambda: "another"
+if what == "gives up":
+    signal.signal(signal.SIGUSR1, lambda *_: attached.give_up())
 try:
     master = "local[7]" if what == "another master" else "MASTER"
     with attached_session(place, master=master, name=what) as spark:
@@ -58,13 +66,22 @@ try:
             sys.stdin.readline()
         if what == "fails":
             raise ValueError("as a step does")
-        if what == "works on":
+        if what in ("works on", "gives up"):
             engine.run(write_on, tasks=2, result=schema)
+        if what == "fails in Spark":
+            engine.run(fail_late, tasks=2, result=schema)
+        if what == "shuffles":
+            spark.range(0, 1000000, 1, 4).repartition(3).selectExpr("sum(id)").toArrow()
         for _ in range(2):
             counter = engine.counter()
             print(*engine.run(count, tasks=4, result=schema)["n"].to_pylist(), counter.value, flush=True)
 except (NoSessionError, LostSessionError, ValueError) as error:
     print(type(error).__name__, error, flush=True)
+except Exception as error:
+    sizes = [each.stat().st_size for each in folder.glob("written_*")]
+    print("Other", len(sizes), flush=True)
+    time.sleep(1.0)
+    print(sizes == [each.stat().st_size for each in folder.glob("written_*")], flush=True)
 """.replace("MASTER", MASTER)
 
 
@@ -73,20 +90,20 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "HIPSLAKE_SPARK_MASTER": MASTER}
 
 
-def start(place: Path, folder: Path, what: str) -> subprocess.Popen[str]:
+def start(place: Path, folder: Path, what: str, **given: str) -> subprocess.Popen[str]:
     """Start a process that uses the session for something."""
     return subprocess.Popen(
         [sys.executable, "-c", STEP, str(place), str(folder), what],
-        env=environment(),
+        env=environment() | given,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
 
 
-def told(place: Path, folder: Path, what: str) -> list[str]:
+def told(place: Path, folder: Path, what: str, **given: str) -> list[str]:
     """What such a process has printed, line by line."""
-    with start(place, folder, what) as process:
+    with start(place, folder, what, **given) as process:
         return process.communicate(timeout=WITHIN)[0].splitlines()
 
 
@@ -112,8 +129,11 @@ def keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, psu
     """The socket of a session that stands, and the process that keeps it."""
     place = tmp_path_factory.mktemp("s") / "own" / "s.sock"
     log = (place.parent.parent / "log").open("w")
+    local = place.parent.parent / "local"
+    local.mkdir()
     command = [sys.executable, "-m", "hipslake.spark.standing_session", str(place)]
-    process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log)
+    given = environment() | {"SPARK_LOCAL_DIRS": str(local)}
+    process = subprocess.Popen(command, env=given, stdout=log, stderr=log)
     try:
         eventually(lambda: stands(place))
         yield place, psutil.Process(process.pid)
@@ -210,12 +230,111 @@ def test_a_step_is_told_when_its_jvm_dies_and_another_session_comes(
     assert told(keeper[0], tmp_path, "counts")[0] != application
 
 
+def test_a_step_that_fails_in_spark_waits_until_its_tasks_have_ended_and_leaves_no_session(
+    keeper: tuple[Path, psutil.Process], tmp_path: Path
+) -> None:
+    """It may be tried again at once; and a JVM that fails steps is not kept for others."""
+    application, failure, quiet = told(keeper[0], tmp_path, "fails in Spark")
+    assert (failure, quiet) == ("Other 1", "True")
+    eventually(lambda: stands(keeper[0]) and told(keeper[0], tmp_path, "counts")[1:] == ["0 10 20 30 6"] * 2)
+    assert told(keeper[0], tmp_path, "counts")[0] != application
+
+
+@pytest.mark.slow
+def test_a_step_may_end_the_session_with_what_it_runs(
+    keeper: tuple[Path, psutil.Process], tmp_path: Path
+) -> None:
+    """As a task does that Airflow tells to end, before it is killed."""
+    with start(keeper[0], tmp_path, "gives up") as step:
+        assert step.stdout is not None
+        step.stdout.readline()
+        eventually(lambda: (tmp_path / "written_0").exists())
+        old = jvms(keeper[1])
+        step.send_signal(signal.SIGUSR1)
+        assert step.stdout.readline().startswith("LostSessionError")
+    eventually(lambda: not any(each.is_running() for each in old))
+    eventually(lambda: stands(keeper[0]) and told(keeper[0], tmp_path, "counts")[1:] == ["0 10 20 30 6"] * 2)
+
+
+def test_nothing_of_a_step_is_left_on_disk(keeper: tuple[Path, psutil.Process], tmp_path: Path) -> None:
+    local = keeper[0].parent.parent / "local"
+
+    def left() -> set[Path]:
+        kept = [*local.rglob("shuffle_*"), *(each for each in local.rglob("pyspark-*") if each.is_dir())]
+        return {each for each in kept if each.exists()}
+
+    told(keeper[0], tmp_path, "counts")
+    before = left()
+    assert told(keeper[0], tmp_path, "shuffles")[1:] == ["0 10 20 30 6"] * 2
+    told(keeper[0], tmp_path, "counts")  # who comes next gets it once the one before is over
+    assert {each for each in left() - before if each.name.startswith("shuffle_")} == set()
+    assert len(left()) == len(before)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"AWS_PROFILE": "a-profile"}, {"HIPSLAKE_STALE_SECONDS": "7"}, {"HTTPS_PROXY": "http://there:1"}],
+)
+def test_a_session_is_not_for_another_environment(
+    keeper: tuple[Path, psutil.Process], tmp_path: Path, given: dict[str, str]
+) -> None:
+    eventually(lambda: stands(keeper[0]))
+    (refused,) = told(keeper[0], tmp_path, "counts", **given)
+    assert refused.startswith("NoSessionError")
+    assert refused.endswith(f"another environment: {next(iter(given))}")
+    assert next(iter(given.values())) not in refused
+
+
+@pytest.mark.slow
+def test_workers_have_what_a_step_hands_on_and_are_not_kept_for_ever(
+    keeper: tuple[Path, psutil.Process], tmp_path: Path
+) -> None:
+    applications = []
+    for tries in range(3, 3 + MOST_ENVIRONMENTS):
+        found: list[str] = []
+
+        def counts(tries: str = str(tries), found: list[str] = found) -> bool:
+            found[:] = told(keeper[0], tmp_path, "counts", HIPSLAKE_STORE_TRIES=tries)
+            return found[1:] == ["0 10 20 30 6"] * 2
+
+        eventually(lambda: stands(keeper[0]) and counts())
+        applications.append(found[0])
+        daemons = [
+            each
+            for each in keeper[1].children(recursive=True)
+            if each.ppid() in {jvm.pid for jvm in jvms(keeper[1])} and "python" in each.name()
+        ]
+        assert len(daemons) <= MOST_ENVIRONMENTS
+    assert len(set(applications)) <= 2  # what steps hand on is not of itself another session
+    eventually(lambda: stands(keeper[0]) and told(keeper[0], tmp_path, "counts")[1:] == ["0 10 20 30 6"] * 2)
+    assert told(keeper[0], tmp_path, "counts")[0] != applications[0]
+
+
+def test_a_session_ends_with_the_process_that_keeps_it(tmp_path: Path) -> None:
+    """Nobody would end it later: a keeper that is started anew does not know it."""
+    place = tmp_path / "own" / "s"
+    command = [sys.executable, "-m", "hipslake.spark.standing_session", str(place)]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(command, env=environment(), stdout=log) as process,
+    ):
+        eventually(lambda: stands(place))
+        family = psutil.Process(process.pid).children(recursive=True)
+        process.kill()
+    gone, left = psutil.wait_procs(family, timeout=30)
+    for each in left:
+        each.kill()
+    assert gone
+    assert left == []
+
+
 @pytest.mark.parametrize(
     "said", [b"", b"\n", b"[]\n", b"{}\n", b'{"library": 7}\n', b"GET / HTTP/1.1\r\n\r\n"]
 )
 def test_who_speaks_another_language_gets_nothing(
     keeper: tuple[Path, psutil.Process], tmp_path: Path, said: bytes
 ) -> None:
+    eventually(lambda: stands(keeper[0]))
     with socket.socket(socket.AF_UNIX) as other:
         other.connect(str(keeper[0]))
         other.sendall(said)

@@ -5,9 +5,11 @@ step's process asks for it at a socket, gets the address of the JVM's gateway, a
 as the process of a job that spark-submit has started, without the seconds in which a JVM starts. One step
 uses it at a time.
 
-Messages are lines of JSON. Who asks says its library and master, and is told `port` and `secret`, or
-`refused` with the reason. When the step is over it says `done`. Who goes without a word has been killed: then
-the session ends, with all that runs in it.
+Messages are lines of JSON. Who asks says its library, its master and its environment, and is told `port` and
+`secret`, or `refused` with the reason. When the step is over it says `done`, and `spoiled` where Spark itself
+has failed it: then the session ends, and another one is opened. So it does where somebody goes without a
+word, who has been killed, with all that runs in it. Who is done is told `over` once nothing of it runs any
+more.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -26,8 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipslake.spark.settings import SESSION, WORKERS
-from hipslake.storage.access import for_workers
-from hipslake.storage.timeouts import set_in
+from hipslake.spark.worker_environment import digest_of_handed_on, digests_of, handed_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +38,10 @@ PLACE = "HIPSLAKE_SPARK_SESSION"
 """The variable that names the socket; without it, nobody asks for a session that stands."""
 
 _ANSWERS_WITHIN = 5.0  # seconds
+_OVER_WITHIN = 30.0  # seconds for what runs of a step that failed to end, at most
 _LONGEST = 65_536  # bytes of a message
+
+_held: list[socket.socket] = []  # over which this process holds a session
 
 
 class NoSessionError(Exception):
@@ -69,26 +74,52 @@ def attached_session(place: Path, *, master: str, name: str) -> Iterator[SparkSe
     """
     if _has_its_own():
         raise NoSessionError("this process has a Spark session of its own")
-    door, told = _asked(place, {"library": library_stamp(), "master": master, "name": name})
+    question = {
+        "library": library_stamp(),
+        "master": master,
+        "name": name,
+        "environment": digests_of(os.environ),
+        "handed on": sorted(handed_on(os.environ)),
+        "workers": digest_of_handed_on(os.environ),
+    }
+    door, told = _asked(place, question)
     with door:
+        _held.append(door)
         try:
             with _joined(int(told["port"]), str(told["secret"])) as spark:
                 yield spark
         except Exception as error:
             if _is_gone(door):
                 raise LostSessionError(f"the Spark session at {place} ended during {name}") from error
-            _say_done(door)
+            _say_done(door, spoiled=_is_of_spark(error))
+            _wait_until_over(door)
             raise
+        finally:
+            _held.remove(door)
         _say_done(door)
 
 
+def give_up() -> None:
+    """End the session that this process uses, with all that runs in it; what waits for it fails.
+
+    May be called by the handler of a signal.
+    """
+    for door in _held:
+        with contextlib.suppress(OSError):
+            door.shutdown(socket.SHUT_RDWR)
+
+
 def library_stamp() -> str:
-    """Return what tells one state of the library's files from another, as a hexadecimal digest."""
-    root = Path(__file__).parents[1]
-    found = []
+    """Return what tells one state of the library and its Python from another, as a hexadecimal digest."""
+    import pyspark
+
+    root, installed = Path(__file__).parents[1], Path(str(pyspark.__file__)).parents[1]
+    found = [sys.executable, sys.version, pyspark.__version__, f"{installed} {installed.stat().st_mtime_ns}"]
     for path in sorted(root.rglob("*.py")):
-        told = path.stat()
-        found.append(f"{path.relative_to(root)} {told.st_mtime_ns} {told.st_size}")
+        with contextlib.suppress(FileNotFoundError):  # gone since the folder was listed
+            told = path.stat()
+            times = told.st_mtime_ns, told.st_ctime_ns
+            found.append(f"{path.relative_to(root)} {times} {told.st_size}")
     return hashlib.sha256("\n".join([str(root), *found]).encode()).hexdigest()
 
 
@@ -137,7 +168,7 @@ def _has_its_own() -> bool:
     return SparkContext._active_spark_context is not None
 
 
-def _asked(place: Path, question: dict[str, str]) -> tuple[socket.socket, dict[str, Any]]:
+def _asked(place: Path, question: dict[str, Any]) -> tuple[socket.socket, dict[str, Any]]:
     """Ask for the session; the connection over which it is held, and what was told."""
     door = socket.socket(socket.AF_UNIX)
     door.settimeout(_ANSWERS_WITHIN)
@@ -167,9 +198,30 @@ def _is_gone(door: socket.socket) -> bool:
     return False
 
 
-def _say_done(door: socket.socket) -> None:
+def _say_done(door: socket.socket, *, spoiled: bool = False) -> None:
     with contextlib.suppress(OSError):  # what the step did is done, whether the session goes on or not
-        send(door, {"done": True})
+        send(door, {"done": True, "spoiled": spoiled})
+
+
+def _wait_until_over(door: socket.socket) -> None:
+    """Wait until nothing of this step runs any more: it may be tried again as soon as it has failed."""
+    door.settimeout(_OVER_WITHIN)
+    with contextlib.suppress(OSError, ValueError):
+        receive(door)
+
+
+def _is_of_spark(error: BaseException | None) -> bool:
+    """Whether Spark, or the way to its JVM, is among the causes of an error: then the JVM may be to blame."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, Py4JError | PySparkException | EOFError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextlib.contextmanager
@@ -206,8 +258,8 @@ def _joined(port: int, secret: str) -> Iterator[SparkSession]:
 
 def _settings() -> dict[str, str]:
     """The settings of a session, and what its workers are told, as this process has it."""
-    workers = {**for_workers(os.environ), **set_in(os.environ)}
-    return {**SESSION, **WORKERS, **{f"spark.executorEnv.{key}": value for key, value in workers.items()}}
+    of_workers = {f"spark.executorEnv.{key}": value for key, value in handed_on(os.environ).items()}
+    return {**SESSION, **WORKERS, **of_workers}
 
 
 def _leave(gateway: Any) -> None:
@@ -219,6 +271,8 @@ def _leave(gateway: Any) -> None:
     if context is not None and getattr(context, "_accumulatorServer", None) is not None:
         # In a thread, since the server looks only twice a second whether it is to end.
         threading.Thread(target=context._accumulatorServer.shutdown, daemon=True).start()
+    if context is not None and getattr(context, "_temp_dir", None):
+        shutil.rmtree(context._temp_dir, ignore_errors=True)  # the JVM, which would do it, goes on
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     with contextlib.suppress(Exception):  # py4j's own, of a JVM that has gone

@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from hipslake.errors import StepError
 from hipslake.spark.settings import SESSION, door_settings, launch_settings
-from hipslake.storage.access import for_workers
-from hipslake.storage.timeouts import set_in
+from hipslake.spark.worker_environment import handed_on
 
 
 def open_session(name: str) -> SparkSession:
@@ -33,8 +32,7 @@ def open_session(name: str) -> SparkSession:
         master = os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")
         builder = builder.master(master).config(map=launch_settings(master))
     # Set here and not by spark-submit, whose command line everybody on the machine may read.
-    workers = {**for_workers(os.environ), **set_in(os.environ)}
-    of_workers = {f"spark.executorEnv.{key}": value for key, value in workers.items()}
+    of_workers = {f"spark.executorEnv.{key}": value for key, value in handed_on(os.environ).items()}
     builder = builder.config(map={**SESSION, **of_workers, **door_settings(os.environ)})
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

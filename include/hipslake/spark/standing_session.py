@@ -2,8 +2,9 @@
 
 The process starts another one, which holds the session and serves it at the socket (`hipslake.spark.attached`
 tells how). That one ends, and is started anew, when its JVM has died, when who used the session went without
-a word, when a step left jobs running, when the files of the library have changed, and after some hundred
-steps.
+a word, when Spark failed a step or a step left something running, when the files of the library have changed,
+when its workers were started for several sets of credentials, and after some hundred steps. It ends with the
+process that started it, too.
 
 The socket lies in a folder that nobody else may enter, and only processes of the same user are answered: who
 has the session can run what he likes in its JVM.
@@ -24,7 +25,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -33,11 +34,15 @@ from hipslake.spark.attached import library_stamp, peer_of, receive, send
 from hipslake.spark.engine import SparkEngine
 from hipslake.spark.jobs import start_workers
 from hipslake.spark.session import open_session
+from hipslake.spark.worker_environment import differing, digests_of
 
 log = logging.getLogger(__name__)
 
 MOST_STEPS = 200
 """After so many the session is started anew: a JVM keeps some of what each step leaves."""
+
+MOST_ENVIRONMENTS = 4
+"""Of Python workers: for each environment that steps hand on, a daemon of theirs stays in memory."""
 
 _SETTLES_WITHIN = 5.0  # seconds for the tasks of a job that failed to end
 _WAITS = 3.0  # seconds for the session, where another step has it; who asks waits no longer than 5
@@ -45,7 +50,10 @@ _SPEAKS_WITHIN = 5.0  # seconds for who has connected to say what he wants
 _JVM_ENDS_WITHIN = 10.0  # seconds after SIGTERM
 _PAUSES = (0.0, 1.0, 5.0, 30.0)  # seconds before the first, second, third and each later start in a row
 _LONG_LIVED = 60.0  # seconds; after that a start is the first again
+_FAILED = 1  # exit code of a session that ended by itself; 0: it was ended, to be opened anew
 _LONGEST_PLACE = 100  # bytes; the kernel takes no more than 107 for the path of a socket
+
+_ending = threading.Lock()
 
 
 class StandingSession:
@@ -63,6 +71,9 @@ class StandingSession:
         self._spark, self._stamp = spark, stamp
         self._in_use = threading.Lock()
         self._steps = 0
+        self._environment = digests_of(os.environ)  # which the JVM has taken over
+        self._workers: set[str] = set()
+        self._shuffles = self._next_shuffle()
         parameters = spark.sparkContext._gateway.java_parameters  # type: ignore[union-attr]
         self._told = {"port": parameters.port, "secret": parameters.auth_token}
 
@@ -75,7 +86,7 @@ class StandingSession:
 
     def _watch(self) -> None:
         self._jvm.wait()
-        end("its JVM has ended", self._jvm)
+        end("its JVM has ended", self._jvm, code=_FAILED)
 
     @property
     def _jvm(self) -> subprocess.Popen[bytes]:
@@ -98,6 +109,7 @@ class StandingSession:
                 if refused:
                     send(connection, {"refused": refused})
                 else:
+                    self._workers.add(str(question.get("workers", "")))
                     self._lend(connection, str(question.get("name", "")))
             finally:
                 self._in_use.release()
@@ -111,6 +123,11 @@ class StandingSession:
         master = self._spark.sparkContext.master
         if question.get("master") != master:
             return f"the Spark session that stands is of master {master}, not {question.get('master')}"
+        wanted, given = question.get("environment"), question.get("handed on")
+        if not isinstance(wanted, dict) or not isinstance(given, list):
+            return "the environment is not told"
+        if found := differing(wanted, self._environment, given):
+            return f"the Spark session that stands has another environment: {', '.join(found)}"
         return ""
 
     def _lend(self, connection: socket.socket, name: str) -> None:
@@ -124,19 +141,53 @@ class StandingSession:
             told = None
         if told is None:
             end(f"{name} went without a word; what it ran must not go on", self._jvm)
+        elif told.get("spoiled"):
+            end(f"Spark failed {name}", self._jvm)
         deadline = time.monotonic() + _SETTLES_WITHIN
-        tracker = self._spark.sparkContext.statusTracker()
-        while tracker.getActiveJobsIds() or tracker.getActiveStageIds():
+        while self._is_busy():
             if time.monotonic() > deadline:
                 end(f"{name} left jobs running", self._jvm)
             time.sleep(0.05)
+        self._forget_shuffles()
+        with contextlib.suppress(OSError):  # only who has failed waits for it
+            send(connection, {"over": True})
         self._steps += 1
         log.info("%s: %.1f s", name, time.monotonic() - start)
         if self._steps >= MOST_STEPS:
             end(f"{self._steps} steps have used it", self._jvm)
+        if len(self._workers) >= MOST_ENVIRONMENTS:
+            end(f"it has workers of {len(self._workers)} environments", self._jvm)
+
+    def _is_busy(self) -> bool:
+        """Whether jobs, stages or tasks run; those of a stage that failed go on a while after it."""
+        tracker = self._spark.sparkContext.statusTracker()
+        if tracker.getActiveJobsIds() or tracker.getActiveStageIds():
+            return True
+        executors = self._scala.statusTracker().getExecutorInfos()
+        return any(each.numRunningTasks() for each in executors)
+
+    def _forget_shuffles(self) -> None:
+        """Remove what shuffles left on disk.
+
+        The gateway keeps the Java objects of steps that have ended, so that Spark's own cleaner never finds
+        them out of use.
+        """
+        until, cleaner = self._next_shuffle(), self._scala.cleaner()
+        for number in range(self._shuffles, until):
+            if cleaner.isDefined():
+                cleaner.get().doCleanupShuffle(number, True)
+        self._shuffles = until + 1
+
+    def _next_shuffle(self) -> int:
+        return int(self._scala.newShuffleId())
+
+    @property
+    def _scala(self) -> Any:
+        """The SparkContext of the JVM itself."""
+        return self._spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
 
 
-def end(reason: str, jvm: subprocess.Popen[bytes], *, after: float = 0.0) -> None:
+def end(reason: str, jvm: subprocess.Popen[bytes], *, after: float = 0.0, code: int = 0) -> None:
     """End the JVM and this process, soon; does not return where `after` is 0.
 
     Parameters
@@ -145,17 +196,21 @@ def end(reason: str, jvm: subprocess.Popen[bytes], *, after: float = 0.0) -> Non
     jvm : subprocess.Popen
     after : float
         Seconds, in which an answer that is under way may be sent.
+    code : int
+        Exit code of this process.
     """
     if after:
         threading.Timer(after, end, (reason, jvm)).start()
         return
+    if not _ending.acquire(blocking=False):  # another thread is about it, which sees to the exit code
+        threading.Event().wait()
     log.info("The session ends: %s.", reason)
     jvm.terminate()
     try:
         jvm.wait(_JVM_ENDS_WITHIN)
     except subprocess.TimeoutExpired:
         jvm.kill()
-    os._exit(0)
+    os._exit(code)
 
 
 def listen(place: Path) -> socket.socket:
@@ -191,8 +246,15 @@ def hold(place: Path) -> NoReturn:
     spark = open_session("hipslake")
     start_workers(SparkEngine(spark))
     listener = listen(place)
+    threading.Thread(target=_end_with_keeper, args=(spark,), daemon=True).start()
     log.info("A session of master %s stands at %s.", spark.sparkContext.master, place)
     StandingSession(spark, stamp).serve(listener)
+
+
+def _end_with_keeper(spark: SparkSession) -> None:
+    """Wait for the end of the process that has started this one, and holds the other end of its input."""
+    sys.stdin.read()
+    end("its keeper has ended", spark.sparkContext._gateway.proc)  # type: ignore[union-attr]
 
 
 def keep(place: Path) -> NoReturn:
@@ -204,7 +266,8 @@ def keep(place: Path) -> NoReturn:
         time.sleep(_PAUSES[min(starts, len(_PAUSES) - 1)])
         begun = time.monotonic()
         process = subprocess.Popen(
-            [sys.executable, "-m", "hipslake.spark.standing_session", "--hold", str(place)]
+            [sys.executable, "-m", "hipslake.spark.standing_session", "--hold", str(place)],
+            stdin=subprocess.PIPE,  # nothing is said; its end is that of this process
         )
         try:
             process.wait()
@@ -213,7 +276,8 @@ def keep(place: Path) -> NoReturn:
             process.wait()
             place.unlink(missing_ok=True)
             raise
-        starts = 0 if time.monotonic() - begun > _LONG_LIVED else starts + 1
+        ended = process.returncode == 0 or time.monotonic() - begun > _LONG_LIVED
+        starts = 0 if ended else starts + 1
 
 
 def _leave_off(_number: int, _frame: FrameType | None) -> NoReturn:

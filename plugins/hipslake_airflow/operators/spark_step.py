@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -108,7 +109,11 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         return STEPS[self.step].bytes_to_handle(request)
 
     def on_kill(self) -> None:
-        """Stop the job, if one was submitted."""
+        """Stop the job, if one was submitted, or the session that stands with what this step runs in it."""
+        if "hipslake.spark.attached" in sys.modules:
+            from hipslake.spark.attached import give_up
+
+            give_up()
         if self._hook is not None:
             super().on_kill()
 
