@@ -36,6 +36,7 @@ from benchmarks.processes import ROOT
 RUNS = 5
 KEPT = ROOT / "docs" / "benchmarks" / "last_seconds.md"
 SPEC = ROOT / "include" / "specs" / "catalogs" / "gaia_dr3.yaml"
+CHANGED_OF, CHANGED_IN = 300, (1, 15)  # specs, and the numbers of folders that they lie in
 ALWAYS_SPARK = "spark_above_bytes: 0"
 DAG = "catalog_ingest__gaia_dr3"
 SETUP = ROOT / "include" / "setup"
@@ -167,7 +168,9 @@ def median_run(runs: list[Ingest]) -> Ingest:
 
 
 def page(
-    outcome: list[tuple[Way, list[Ingest]]], rounds: list[last_seconds_parsing.Round]
+    outcome: list[tuple[Way, list[Ingest]]],
+    rounds: list[last_seconds_parsing.Round],
+    changes: list[last_seconds_parsing.Change],
 ) -> tuple[str, bool]:
     """The outcome as Markdown, and whether the bars are met."""
     about = machine.describe(sys.executable, peers=())
@@ -201,6 +204,7 @@ def page(
     for way, runs in outcome:
         lines += ["", f"## {way.name.replace('`', '')}", "", *table_of(median_run(runs))]
     lines += ["", *last_seconds_parsing.table(rounds)]
+    lines += ["", *last_seconds_parsing.table_of_changes(changes)]
     met &= last_seconds_parsing.is_met(rounds)
     return "\n".join(lines) + "\n", met
 
@@ -230,10 +234,11 @@ def main(options: argparse.Namespace) -> int:
     environment = with_database(folder, {})
     try:
         rounds = last_seconds_parsing.measured(folder, environment, options.specs)
+        changes = last_seconds_parsing.changes(folder, environment, CHANGED_OF, CHANGED_IN)
     finally:
         script = [sys.executable, str(SETUP / "standalone.py"), "down"]
         subprocess.run(script, env=environment, check=True, stdout=subprocess.DEVNULL)
-    text, met = page(outcome, rounds)
+    text, met = page(outcome, rounds, changes)
     print(text)
     if options.page or options.runs == RUNS:
         KEPT.write_text(text)

@@ -28,6 +28,44 @@ class Round:
     ours: float  # processor seconds of reading specs and making DAG objects
 
 
+@dataclass(frozen=True)
+class Change:
+    """What it takes to make the DAGs of the file that is parsed after one spec has changed."""
+
+    specs: int
+    folders: int  # with a DAG file each
+    dags: int  # of the one that is parsed
+    seconds: float  # median, by a process that has the pipelines imported
+
+
+def changes(folder: Path, environment: Mapping[str, str], number: int, parts: Sequence[int]) -> list[Change]:
+    """Change one of many specs, which lie in some numbers of folders, and make its DAG file's DAGs again."""
+    found = []
+    for folders in parts:
+        root = folder / f"changed_{folders}"
+        for each in range(number):
+            write_spec(root / f"part_{each % folders}", f"survey_{each:04d}")
+        code = (
+            "import statistics, sys, time\n"
+            "from pathlib import Path\n"
+            "from hipslake_airflow import spec_dags\n"
+            "path, seconds = Path(sys.argv[1], 'catalogs', 'survey_0000.yaml'), []\n"
+            "spec_dags(sys.argv[1])\n"
+            "for _ in range(5):\n"
+            "    path.write_text(path.read_text() + '\\n')\n"
+            "    start = time.perf_counter()\n"
+            "    dags = spec_dags(sys.argv[1])\n"
+            "    seconds.append(time.perf_counter() - start)\n"
+            "print(len(dags), statistics.median(seconds))\n"
+        )
+        command = [sys.executable, "-c", code, str(root / "part_0")]
+        told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        dags, seconds = told.stdout.split()[-2:]
+        found.append(Change(number, folders, int(dags), float(seconds)))
+        shutil.rmtree(root)
+    return found
+
+
 def measured(folder: Path, environment: Mapping[str, str], numbers: Sequence[int]) -> list[Round]:
     """Parse the DAG files of some numbers of specs, on the database that an environment names."""
     return [measure(folder, environment, number) for number in numbers]
@@ -36,11 +74,8 @@ def measured(folder: Path, environment: Mapping[str, str], numbers: Sequence[int
 def measure(folder: Path, environment: Mapping[str, str], number: int) -> Round:
     """Let a DAG processor make two rounds, each by a process of its own; the second one counts."""
     specs = folder / f"specs_{number}"
-    (specs / "catalogs").mkdir(parents=True)
-    text = SPEC.read_text()
     for each in range(number):
-        name = f"survey_{each:04d}"
-        (specs / "catalogs" / f"{name}.yaml").write_text(text.replace("name: gaia_dr3", f"name: {name}"))
+        write_spec(specs, f"survey_{each:04d}")
     given = {**environment, "HIPSLAKE_SPECS": str(specs)}
     command = [sys.executable, "-m", "airflow", "dag-processor", "--num-runs", "1"]
     for _ in range(2):
@@ -55,6 +90,28 @@ def measure(folder: Path, environment: Mapping[str, str], number: int) -> Round:
     dags, ours = told.stdout.split()[-2:]
     shutil.rmtree(specs)
     return Round(number, int(dags), seconds, processor, float(ours))
+
+
+def write_spec(specs: Path, name: str) -> None:
+    """Write the demo's spec of Gaia under another name into a folder of specs."""
+    path = specs / "catalogs" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(SPEC.read_text().replace("name: gaia_dr3", f"name: {name}"))
+
+
+def table_of_changes(found: Sequence[Change]) -> list[str]:
+    """Return the lines of Markdown about changes."""
+    return [
+        "## One of many specs has changed",
+        "",
+        "The specs lie in one folder, or in several with a DAG file each, of which the file is parsed whose "
+        "folder has changed. *Seconds* are those of reading its specs and making its DAG objects, in a "
+        "process that has the pipelines imported.",
+        "",
+        "| specs | folders | DAGs of the file | seconds |",
+        "|---:|---:|---:|---:|",
+        *(f"| {each.specs:,} | {each.folders} | {each.dags:,} | {each.seconds:.2f} |" for each in found),
+    ]
 
 
 def table(rounds: Sequence[Round]) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from benchmarks.last_seconds import Ingest, Way, median_run, page, table_of
-from benchmarks.last_seconds_parsing import Round, is_met
+from benchmarks.last_seconds_parsing import Change, Round, is_met
 from benchmarks.last_seconds_tasks import COLUMNS, TaskSeconds, moment, parts, seconds_of_run
 
 BEGIN = datetime(2026, 11, 29, 12, tzinfo=UTC)
@@ -98,8 +98,10 @@ def test_bars_are_of_medians_and_of_a_thousand_specs() -> None:
     assert median_run(runs).seconds == 17.0
     assert table_of(runs[0])[-1].endswith("| **7.00** |")
     rounds = [Round(20, 140, 5.0, 70.0, 0.1), Round(1000, 7000, 90.0, 59.0, 7.0)]
+    changes = [Change(300, 15, 141, 0.125)]
     for bar, met in ((18.0, True), (16.0, False)):
-        told, found = page([(Way("a way", {}, bar=bar), runs)], rounds)
+        told, found = page([(Way("a way", {}, bar=bar), runs)], rounds, changes)
         assert found is met
         assert "| a way | 3 | 9.0 | 17.0 | 30.0 |" in told
+        assert told.endswith("| 300 | 15 | 141 | 0.12 |\n")
     assert not is_met([*rounds, Round(1000, 7000, 90.0, 61.0, 7.0)])
