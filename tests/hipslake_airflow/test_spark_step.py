@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hipslake.errors import CorruptFileError, StorageError
+from hipslake.spark import attached
 from hipslake.steps.registry import STEPS
 from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder, StartedJob
@@ -215,6 +217,16 @@ def test_the_library_travels_to_other_machines_alone(monkeypatch: pytest.MonkeyP
     else:
         assert given == ""
     assert _is_here(hook) is master.startswith("local")
+
+
+def test_a_task_that_is_told_to_end_gives_the_session_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session then ends with what it runs: Airflow would kill the task five seconds later only."""
+    near, far = socket.socketpair()
+    with near, far:
+        monkeypatch.setattr(attached, "_held", [near])
+        far.settimeout(5.0)
+        HistogramCatalogOperator(task_id="histogram", run_uri="").on_kill()
+        assert far.recv(1) == b""
 
 
 IN_SESSION = """
