@@ -139,10 +139,10 @@ class Grid:
     def pairs(self) -> Pairs:
         """All pairs within the radius, which counts as within; in no particular order."""
         none = np.empty(0, np.int64)
-        return Pairs.together([Pairs(none, none, np.empty(0)), *self._chunks()])
+        return Pairs.together([Pairs(none, none, np.empty(0)), *self.chunks()])
 
-    def _chunks(self) -> Iterator[Pairs]:
-        """The pairs, from a bounded number of candidates at a time."""
+    def chunks(self) -> Iterator[Pairs]:
+        """The pairs within the radius, from a bounded number of candidates at a time."""
         ends = np.cumsum(self._count)
         limit = chord_of(self._radius) ** 2
         low = 0

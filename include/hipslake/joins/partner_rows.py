@@ -102,6 +102,35 @@ def partner_rows(
             yield from pa.Table.from_arrays(arrays, schema=columns.outcome).combine_chunks().to_batches()
 
 
+def counted_rows(
+    sides: Sequence[Iterator[Partners]],
+    options: Sequence[MatchOptions],
+    edges: NDArray[np.float64] | None = None,
+) -> tuple[int, NDArray[np.int64] | None]:
+    """Count the rows that `partner_rows` gives; parameters and errors as there.
+
+    Parameters
+    ----------
+    edges : float64[bins + 1], optional
+        Ascending; arcseconds.
+
+    Returns
+    -------
+    rows : int
+    histogram : int64[bins] or None
+        Of the separations of the first right side in these rows, as `numpy.histogram`; None without edges.
+    """
+    total, histogram = 0, None if edges is None else np.zeros(len(edges) - 1, np.int64)
+    for several in _in_step(sides):
+        combined = _Combinations.of(several, options)
+        total += combined.total
+        if edges is not None and histogram is not None and options[0].how != "anti":
+            matches = several[0].matches
+            times = combined.ways[1:].prod(axis=0, dtype=np.int64)[matches.left - several[0].rows.start]
+            histogram += np.histogram(matches.separation, edges, weights=times)[0]
+    return total, histogram
+
+
 def merged(batches: Iterable[pa.RecordBatch], others: pa.Table) -> Iterator[pa.RecordBatch]:
     """Put rows between those of batches, along the curve: of one `_healpix_29`, after those of the batches.
 

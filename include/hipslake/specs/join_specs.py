@@ -28,6 +28,9 @@ Model = TypeVar("Model", bound=Frozen)
 MissingMargin = Literal["build", "none", "refuse"]
 """What a cross-match does whose right side has no sufficient margin: build one, do without, or fail."""
 
+SmallSide = Literal["left", "right"]
+"""A side of a cross-match whose rows are so few that every task holds all of them."""
+
 MAX_RADIUS_ARCSEC = 3600.0
 MAX_NEIGHBOURS = 10_000
 _POSITION = ("ra_match", "dec_match")

@@ -279,7 +279,7 @@ def surroundings(start: int, stop: int, arcsec: float) -> Intervals:
     return Intervals.union(starts(order, cells), stops(order, cells))
 
 
-def widened(places: Intervals, arcsec: float) -> Intervals:
+def widened(places: Intervals, arcsec: float, *, finest: int = _FINEST_CELLS) -> Intervals:
     """Some places and all that lies within a distance of them, and maybe more.
 
     Parameters
@@ -287,13 +287,15 @@ def widened(places: Intervals, arcsec: float) -> Intervals:
     places : Intervals
     arcsec : float
         The distance.
+    finest : int
+        The highest order of the cells.
 
     Returns
     -------
     Intervals
         The places, and whole cells around them: as wide as the distance, or wider where places are many.
     """
-    order = max(0, min(_reach_order(arcsec), _FINEST_CELLS))
+    order = max(0, min(_reach_order(arcsec), finest))
     while order and (covered := places.in_pixels_of(order)).sky_fraction * (12 << 2 * order) > _MOST_CELLS:
         order -= 1
     covered, shift = places.in_pixels_of(order), 2 * (MAX_ORDER - order)

@@ -56,20 +56,56 @@ class OwnPartners:
         only : Intervals, optional
             Rows elsewhere are not there for the match; [start, stop) lies inside.
         """
-        which = self.options.one_to_one
-        if which is None or not number:
+        if self.options.one_to_one is None or not number:
             return np.ones(number, bool)
+        keys, kept = self._kept(start, stop, only)
+        first, last = np.searchsorted(keys, [start, stop]).tolist()
+        self._check(number, last - first)
+        return kept[first:last]
+
+    def among(self, h29: NDArray[np.int64], stretch: tuple[int, int], places: Intervals) -> NDArray[np.bool_]:
+        """Which of some left rows keep it, bool[n]: as `within`, where few places hold all that decides.
+
+        Parameters
+        ----------
+        h29 : int64[n]
+            `_healpix_29` of left rows in the stretch, ascending, each with all rows of its order-29 pixel.
+        stretch : (int, int)
+            Order-29 pixels, [start, stop).
+        places : Intervals
+            All left rows with a right row within reach, and all right rows with a left one, as far as they
+            decide what these left rows have.
+        """
+        if self.options.one_to_one is None or not len(h29):
+            return np.ones(len(h29), bool)
+        keys, kept = self._kept(*stretch, places)
+        asked = places.hold(h29)  # the others have no right row within reach
+        found = np.zeros(len(h29), bool)
+        mine = h29[asked]
+        at = np.searchsorted(keys, mine) + np.arange(len(mine)) - np.searchsorted(mine, mine)
+        same = at < len(keys)
+        self._check(len(mine), int((keys[at[same]] == mine[same]).sum()))
+        found[asked] = kept[at]
+        return found
+
+    def _kept(
+        self, start: int, stop: int, only: Intervals | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Left rows in [start, stop) and around it: `_healpix_29`, and whether each keeps its nearest."""
+        which = self.options.one_to_one
+        assert which is not None
         around = [surroundings(start, stop, times * self.reach_arcsec) for times in (2.0, MOST_REACHES)]
         if only is not None:
             around = [each.common(only) for each in around]
-        here, there = self.left.places.inside(around[0]), self.right.places.inside(around[1])
+        here, there = self.left.places.near(around[0]), self.right.places.near(around[1])
         sides = self.left.positions(here), self.right.positions(there)
         kept = np.zeros(here.num_rows, bool)
         kept[best_pairs(*sides, which, match_limits(self.options, self.radius_arcsec))[0]] = True
-        first, last = np.searchsorted(here[HEALPIX_COLUMN].to_numpy(), [start, stop]).tolist()
-        if last - first != number:
+        return here[HEALPIX_COLUMN].to_numpy(), kept
+
+    def _check(self, number: int, other: int) -> None:
+        if number != other:
             raise VerificationError(
-                f"{self.left.storage.uri()}: two reads of the same leaves gave {number} rows and "
-                f"{last - first}; Catalog.verify() tells more"
+                f"{self.left.storage.uri()}: two reads of the same leaves gave {number} rows and {other}; "
+                "Catalog.verify() tells more"
             )
-        return kept[first:last]

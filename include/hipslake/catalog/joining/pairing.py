@@ -4,7 +4,8 @@ For a left row in a pixel that the right side files rows under, every right row 
 pixel or in its margin. So a stretch is cut where those pixels begin and end, and each piece needs the left
 rows in it, one right leaf, and the margin of that leaf; of these, only row groups that come near enough.
 Where the right side has no leaf, its margin holds what lies near the border; where it has not even that,
-no row matches. Without a margin, rows match inside each leaf alone: see `RightBorders`.
+no row matches. Without a margin, rows match inside each leaf alone: see `RightBorders`. Where a side is
+small, there are no pieces and no margin: see `hipslake.catalog.joining.small_sides`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.joining.held_rows import HeldRows, HeldRowsFile
 from hipslake.catalog.joining.open_borders import RightBorders, check_reach
 from hipslake.catalog.joining.own_partners import MOST_REACHES, OwnPartners
 from hipslake.catalog.joining.right_rows import BesideMargin, NearRows, RightRows
 from hipslake.catalog.joining.sides import Side, refuse_self_match
+from hipslake.catalog.joining.small_sides import FetchedRight, HeldRight, points_widened, small_side
 from hipslake.catalog.joining.unmatched import UnmatchedRows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.selection import RegionCut
@@ -31,7 +34,7 @@ from hipslake.joins.matching import Matches, match, match_limits
 from hipslake.joins.pair_scores import scoring_function
 from hipslake.joins.partner_rows import Partners
 from hipslake.joins.tree_alignment import near
-from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, MatchOptions, MissingMargin, MotionColumns
+from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, MatchOptions, MissingMargin, MotionColumns, SmallSide
 from hipslake.specs.match_checks import check_epoch, check_missing_margin
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import widened
@@ -59,6 +62,10 @@ class Pairing:
         The margin of the right side that was made for this match; None: the catalog has one.
     without_margin : bool
         Whether only rows match that lie in the same right leaf, as there is no margin.
+    small : {"left", "right"} or None
+        The side that is small: tasks hold all of its rows, and there is no margin.
+    held_at : HeldRowsFile or None
+        Where a run has left the rows of a small right side; None: they are read from the catalog.
     """
 
     left: Side
@@ -68,6 +75,8 @@ class Pairing:
     shift_arcsec: float
     beside: BesideMargin | None = None
     without_margin: bool = False
+    small: SmallSide | None = None
+    held_at: HeldRowsFile | None = None
 
     @classmethod
     def of(
@@ -83,6 +92,7 @@ class Pairing:
         filters: tuple[Any, Any] = (None, None),
         missing_margin: MissingMargin = "refuse",
         beside: BesideMargin | None = None,
+        small: SmallSide | Literal["chosen"] | None = "chosen",
     ) -> Pairing:
         """Check that two catalogs can be matched.
 
@@ -107,6 +117,9 @@ class Pairing:
             matched without one, or that is an error.
         beside : BesideMargin, optional
             That margin, once it is made.
+        small : {"chosen", "left", "right"} or None
+            Which side is small, as an earlier call has found it: such a match needs no margin. By default it
+            is chosen.
 
         Raises
         ------
@@ -148,6 +161,10 @@ class Pairing:
         if radius_arcsec is None:
             radius_arcsec = options.radius_arcsec or _largest_radius(here, there, options)
         found = cls(here, there, options, radius_arcsec, shift_arcsec, beside)
+        if small == "chosen":
+            small = small_side(here, there, found.reach_arcsec)
+        if small is not None:
+            return replace(found, small=small)
         if beside is None and missing_margin == "none" and not there.has_margin(found.reach_arcsec):
             check_reach(found.reach_arcsec)
             return replace(found, without_margin=True)
@@ -172,6 +189,22 @@ class Pairing:
         return RightRows(self.right, self.reach_arcsec, beside)
 
     @cached_property
+    def held_right(self) -> HeldRight:
+        """The rows of a small right side."""
+        return HeldRight(self.right, HeldRows(self.right.stretches, self.held_at), self.reach_arcsec)
+
+    @cached_property
+    def _around(self) -> HeldRight | FetchedRight:
+        """Gives right rows around left ones, where a side is small."""
+        return self.held_right if self.small == "right" else FetchedRight(self.right, self.reach_arcsec)
+
+    def meets(self, start: int, stop: int) -> bool:
+        """Whether left rows in [start, stop), order-29 pixels, may have partners."""
+        if self.small is not None:
+            return bool(len(self.met.within(start, stop)))
+        return bool(self.right_rows.homes.overlapping(start, stop))
+
+    @cached_property
     def borders(self) -> RightBorders | None:
         """Tells which left rows may lack partners; None: there is a margin."""
         if not self.without_margin:
@@ -182,6 +215,10 @@ class Pairing:
     @property
     def met(self) -> Intervals:
         """Where left rows may have partners, or lack them: order-29 pixels."""
+        if self.small == "right":
+            return self.held_right.reached
+        if self.small == "left":
+            return Intervals.whole_sky()
         if self.borders is not None:
             return self.borders.reached
         homes = self.right_rows.homes
@@ -224,17 +261,35 @@ class Pairing:
             Which of them are matched.
         """
         keeps = self._keeps(stretch, every)[inside]
+        for mine, first, near_by in self.with_near_rows(rows, stretch):
+            yield from self._matched(mine, first, keeps, near_by)
+
+    def for_counting(self) -> Pairing:
+        """The same match, which keeps no columns."""
+        place = self.left.position
+        left = replace(self.left, columns=(place.ra, place.dec))
+        return replace(self, left=left, right=replace(self.right, columns=()))
+
+    def with_near_rows(
+        self, rows: pa.Table, stretch: tuple[int, int]
+    ) -> Iterator[tuple[pa.Table, int, NearRows]]:
+        """Left rows as for `partners`, piece by piece, the place of the first, and the right rows near."""
         keys = rows[HEALPIX_COLUMN].to_numpy()
+        if self.small is not None:
+            if len(keys):
+                yield rows, 0, self._around.near(keys)
+            return
         for begin, end, home in self._pieces(*stretch):
             first, last = np.searchsorted(keys, [begin, end]).tolist()
             if last > first:
-                yield from self._matched(rows.slice(first, last - first), first, keeps, home)
+                near_by = self._near_rows(home, int(keys[first]), int(keys[last - 1]) + 1)
+                yield rows.slice(first, last - first), first, near_by
 
-    def _matched(self, mine: pa.Table, first: int, keeps: NDArray[np.bool_], home: int) -> Iterator[Partners]:
-        """The partners of left rows that lie in a home, of which the first is at a place."""
-        keys = mine[HEALPIX_COLUMN]
-        near_by = self._near_rows(home, keys[0].as_py(), keys[-1].as_py() + 1)
-        if home < 0:
+    def _matched(
+        self, mine: pa.Table, first: int, keeps: NDArray[np.bool_], near_by: NearRows
+    ) -> Iterator[Partners]:
+        """The partners of left rows, of which the first is at a place, among the right rows near them."""
+        if not near_by.rows.num_rows:
             yield Partners(slice(first, first + mine.num_rows), Matches.none(), near_by.take)
             return
         found = match(
@@ -262,6 +317,8 @@ class Pairing:
         """
         reach = (self.radius_arcsec, self.reach_arcsec)
         rows = UnmatchedRows(self.left, self.right, self.options, *reach, cut)
+        if self.small == "right":
+            return rows.within(start, stop, self.held_right.reached)
         if not self.without_margin:
             return rows.within(start, stop)
         tables = [
@@ -273,7 +330,13 @@ class Pairing:
 
     def _keeps(self, stretch: tuple[int, int], keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which left rows in a stretch may have their nearest right row, by all `_healpix_29` there."""
-        if self.options.one_to_one is None or not self.without_margin:
+        if self.options.one_to_one is None:
+            return np.ones(len(keys), bool)
+        if self.small is not None:
+            if self.small == "right":
+                return self._own.among(keys, stretch, self.held_right.reached)
+            return self._own.among(keys, stretch, points_widened(keys, MOST_REACHES * self.reach_arcsec))
+        if not self.without_margin:
             return self._own.within(*stretch, len(keys))
         keeps = np.ones(len(keys), bool)
         for begin, end, home in self._pieces(*stretch):

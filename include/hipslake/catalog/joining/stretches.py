@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.foreign_rows import check_rows
+from hipslake.catalog.joining.rows_inside import rows_inside
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_form import in_form_of
 from hipslake.catalog.leaf_opening import read_errors
@@ -191,6 +192,19 @@ class Stretches:
         """The rows in some stretches, ordered by (`_healpix_29`, `_row`), from any number of groups."""
         tables = read_parts(self.storage, self.metadata, self.selection, stretches)
         return pa.concat_tables([self.schema.empty_table(), *tables])
+
+    def near(self, places: Intervals) -> pa.Table:
+        """The rows in many short stretches, ordered as those of `inside`: it opens row groups around them."""
+        plain = self.filter is None and not self.metadata.gathers and not self.metadata.is_foreign
+        if self.group is None or not plain:
+            return self.inside(places)
+        files, schema = self._files_near(places), in_form_of(self.schema, self._leaf_schema)
+        files = files.filter(pa.array(places.touch(*leaf_spans(files))))
+        sized = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+        batches = [
+            batch for path, size in sized for batch in rows_inside(self.storage, path, size, schema, places)
+        ]
+        return pa.Table.from_batches(batches, self.schema)
 
     def read_files(
         self, files: pa.Table, stretch: tuple[int, int], *, wanted: Wanted | None = None

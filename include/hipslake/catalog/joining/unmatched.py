@@ -56,12 +56,11 @@ class UnmatchedRows:
         ----------
         start, stop : int
         only : Intervals, optional
-            Rows elsewhere are not there for the match; [start, stop) lies inside.
+            Rows elsewhere are not there for the match; all right rows in [start, stop) lie inside.
         """
         rows = self.right.stretches.read(start, stop)
-        rows = (
-            rows.filter(pa.array(~self._matched(start, stop, rows.num_rows, only))) if rows.num_rows else rows
-        )
+        if rows.num_rows:
+            rows = rows.filter(pa.array(~self._matched(start, stop, rows.num_rows, only)))
         if self.cut is not None and rows.num_rows:
             rows = self.cut.inside(rows)
         return rows.combine_chunks()
@@ -71,10 +70,10 @@ class UnmatchedRows:
         around = [surroundings(start, stop, times * self.reach_arcsec) for times in (1.0, 2.0)]
         if only is not None:
             around = [each.common(only) for each in around]
-        here = self.left.places.inside(around[0])
+        here = self.left.places.near(around[0])
         if not here.num_rows:
             return np.zeros(number, bool)
-        there = self.right.places.inside(around[1])
+        there = self.right.places.near(around[1])
         taken = np.zeros(there.num_rows, bool)
         sides = self.left.positions(here), self.right.positions(there)
         limits = match_limits(self.options, self.radius_arcsec)

@@ -8,10 +8,11 @@ from dataclasses import replace
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.held_rows import HeldRowsFile
 from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, SmallSide
 from hipslake.sphere.regions import parse_region
 from hipslake.steps.join.frozen_sides import open_side
 from hipslake.steps.join.last_outcome import Base
@@ -19,6 +20,9 @@ from hipslake.steps.join.margin_beside import margin_beside
 from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.run import RunFolder, parse
 from hipslake.storage.plain_json import plain_json
+
+_HELD_LEFT, _HELD_RIGHT = "join/held_left.arrow", "join/held_right_{}.arrow"
+"""Rows of small sides, in the run folder."""
 
 
 class FrozenRight(Frozen):
@@ -29,6 +33,7 @@ class FrozenRight(Frozen):
     radius_arcsec: float | None = None  # the largest that errors allow two rows; None: the spec says it
     builds_margin: float | None = None  # arcseconds: of this side, for this run; None: it is not built
     without_margin: bool = False  # rows match inside each leaf of this side alone
+    small: SmallSide | None = None  # the side of the two of which all rows are held; None: neither
 
 
 class FrozenCrossmatch(Frozen):
@@ -42,6 +47,7 @@ class FrozenCrossmatch(Frozen):
     radius_arcsec: float | None = None
     builds_margin: float | None = None
     without_margin: bool = False
+    small: SmallSide | None = None
     further: tuple[FrozenRight, ...] = ()
     base: Base = Base()
 
@@ -54,6 +60,7 @@ class FrozenCrossmatch(Frozen):
             radius_arcsec=self.radius_arcsec,
             builds_margin=self.builds_margin,
             without_margin=self.without_margin,
+            small=self.small,
         )
         return first, *self.further
 
@@ -72,7 +79,8 @@ class FrozenCrossmatch(Frozen):
         """
         region = None if self.region is None else parse_region(self.region)
         sides = [open_side(side) for side in self.sides]
-        return Crossmatch.of(pairings_of(self.spec, sides, known=self.rights, folder=folder), region)
+        pairings = pairings_of(self.spec, sides, known=self.rights, folder=folder)
+        return Crossmatch.of(pairings, region, held_at=HeldRowsFile(folder.storage, _HELD_LEFT))
 
     def of_other_versions(self, sides: Sequence[CatalogReader]) -> Crossmatch:
         """Return the same match of other versions of all catalogs, to be compared with."""
@@ -159,10 +167,13 @@ def pairings_of(
             filters=(spec.left.filters, told.filters),
             missing_margin=missing,
             beside=margin,
+            small="chosen" if frozen is None else frozen.small,
         )
         if frozen is not None:
             # A margin that came to it since would let tasks of one run match in different ways.
             pairing = replace(pairing, without_margin=frozen.without_margin)
+        if folder is not None:
+            pairing = replace(pairing, held_at=HeldRowsFile(folder.storage, _HELD_RIGHT.format(at)))
         pairings.append(pairing)
     return pairings
 

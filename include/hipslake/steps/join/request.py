@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, MissingMargin
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, MissingMargin, SmallSide
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, CatalogRunRequest, WriteRequest
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
@@ -68,6 +68,8 @@ class ResolvedRight(Frozen):
     reach_arcsec: float  # the margin that the catalog has to have, at least
     builds_margin: bool  # as it has none, for this run
     without_margin: bool  # as it has none, rows match inside each of its leaves alone
+    small_side: SmallSide | None = None  # of which all rows are held, so that no margin is needed
+    small_side_because: str = ""  # what decides it: the sizes of both sides
 
 
 class ResolveCrossmatchReport(ResolveJoinReport):
@@ -76,6 +78,8 @@ class ResolveCrossmatchReport(ResolveJoinReport):
     reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
     builds_margin: bool = False  # as it has none, for this run
     without_margin: bool = False  # as it has none, rows match inside each of its leaves alone
+    small_side: SmallSide | None = None  # of which all rows are held, so that no margin is needed
+    small_side_because: str = ""  # what decides it: the sizes of both sides
     further: tuple[ResolvedRight, ...] = ()
 
 
@@ -105,7 +109,7 @@ class JoinRequest(Request):
 class JoinReport(Report):
     """Rows in and out: the rows of the outcome."""
 
-    left_rows: int = 0  # of the leaves that were opened
+    left_rows: int = 0  # of the leaves that were opened; right ones too where these say how tasks are cut
     leaves: int = 0
     tasks: int = 0  # that joined
     rows_joined: int = 0  # of the outcome, in this run; the others are as they were in the last version
@@ -126,6 +130,7 @@ class CrossmatchReport(JoinReport):
 
     step: str = CrossmatchRequest.step
     rows_near_borders: int | None = None  # left rows that may lack partners; None: every pair was found
+    held_rows: int | None = None  # of small sides, which every task holds; None: no side is small
 
 
 class EquijoinRequest(JoinRequest):

@@ -8,6 +8,7 @@ from typing import Any
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.pairing import Pairing
+from hipslake.catalog.joining.small_sides import told_of_sides
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
@@ -70,6 +71,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             radius_arcsec=first.radius_arcsec,
             builds_margin=first.builds_margin,
             without_margin=first.without_margin,
+            small=first.small,
             further=tuple(further),
         ),
         phases,
@@ -83,6 +85,8 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         reach_arcsec=match.pairings[0].reach_arcsec,
         builds_margin=first.builds_margin is not None,
         without_margin=first.without_margin,
+        small_side=first.small,
+        small_side_because=_sizes(match.pairings[0]),
         further=tuple(
             ResolvedRight(
                 catalog=pairing.right.metadata.catalog,
@@ -90,6 +94,8 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
                 reach_arcsec=pairing.reach_arcsec,
                 builds_margin=right.builds_margin is not None,
                 without_margin=right.without_margin,
+                small_side=right.small,
+                small_side_because=_sizes(pairing),
             )
             for pairing, right in others
         ),
@@ -106,7 +112,8 @@ def _inputs_text(match: Crossmatch) -> str:
 
 def _frozen(side: CatalogReader, pairing: Pairing) -> FrozenRight:
     """Return what the run remembers of a right side."""
-    builds = not pairing.without_margin and not pairing.right.has_margin(pairing.reach_arcsec)
+    needs_margin = not pairing.without_margin and pairing.small is None
+    builds = needs_margin and not pairing.right.has_margin(pairing.reach_arcsec)
     if builds:
         _check_reach(pairing.reach_arcsec)
     return FrozenRight(
@@ -115,7 +122,12 @@ def _frozen(side: CatalogReader, pairing: Pairing) -> FrozenRight:
         radius_arcsec=None if pairing.options.radius is None else pairing.radius_arcsec,
         builds_margin=pairing.reach_arcsec if builds else None,
         without_margin=pairing.without_margin,
+        small=pairing.small,
     )
+
+
+def _sizes(pairing: Pairing) -> str:
+    return told_of_sides(pairing.left, pairing.right)
 
 
 def _with_sigmas(spec: CrossmatchSpec, sigmas: float | None) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.partitions import total_of
@@ -80,8 +81,13 @@ def run(request: JoinRequest, engine: Engine) -> Any:
             if right.builds_margin is not None:
                 with phases("margin"):
                     build_margin_beside(folder, at, right.side, right.builds_margin, engine)
+        match = told.open(folder)
+        held = match.held if isinstance(match, Crossmatch) else []
+        if held:
+            with phases("hold"):
+                held_rows = sum(rows.store() for rows in held)
+            log.info("Every task holds the %d rows of the small sides: no margin is needed.", held_rows)
         with phases("align"):
-            match = told.open(folder)
             standing, because = _standing(stack, frozen, told, match)
             task_rows = request.task_rows or match.task_rows
             stretches = match.stretches(task_rows, None if standing is None else standing.changed)
@@ -139,7 +145,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         )
     if isinstance(request, EquijoinRequest):
         return EquijoinReport(**of_all)
-    return CrossmatchReport(**of_all, rows_near_borders=lacking)
+    return CrossmatchReport(**of_all, rows_near_borders=lacking, held_rows=held_rows if held else None)
 
 
 def _standing(
