@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.moc_files import region_of
@@ -18,7 +20,9 @@ from hipslake.sphere.regions import Region
 from hipslake.versions.vacuumed_versions import vacuum_told
 
 if TYPE_CHECKING:
+    from hipslake.catalog.joining.crossmatch import Crossmatch
     from hipslake.catalog.joining.join import CatalogJoin
+    from hipslake.catalog.joining.match_counts import MatchCounts
     from hipslake.specs.error_columns import ErrorRadius
     from hipslake.specs.join_specs import MotionColumns
     from hipslake.specs.score_spec import ScoreSpec
@@ -49,8 +53,10 @@ class CatalogJoins(CatalogReader):
         region: Region | str | None = None,
         missing_margin: Literal["none", "refuse"] = "refuse",
         further: Sequence[Mapping[str, Any]] = (),
+        count_only: bool = False,
+        separation_bins: Sequence[float] | NDArray[np.float64] | None = None,
         **names: Any,
-    ) -> pa.Table:
+    ) -> Any:
         """Match the rows of this catalog with those of another, for outcomes that fit into memory.
 
         `catalog_crossmatch` does it for larger ones, and publishes the outcome.
@@ -58,7 +64,8 @@ class CatalogJoins(CatalogReader):
         Parameters
         ----------
         other : Catalog
-            With a margin of at least the radius, and of what its rows and those of this catalog move.
+            With a margin of at least the radius, and of what its rows and those of this catalog move; unless
+            one of the two is small (see `hipslake.catalog.joining.small_sides`): then it needs none.
         radius_arcsec, min_radius_arcsec : float
             Largest and smallest separation; both count as within.
         radius : ErrorRadius or mapping, optional
@@ -100,15 +107,22 @@ class CatalogJoins(CatalogReader):
             catalog, or a mapping of it as `catalog` with `columns`, `filters` and `motion`; and the radius,
             `neighbours`, `how` and so on of its own. A row has a row of the outcome for each combination of
             its partners.
+        count_only : bool
+            Count the rows, and give none: any number of them fits into memory. What `columns` and
+            `other_columns` name has to be there, and is not read.
+        separation_bins : sequence of float, optional
+            With `count_only`, the edges of bins in arcseconds: the rows of each bin are counted by their
+            separation from `other`, as `numpy.histogram` counts them.
         **names
             `suffixes`, `separation`, `position_angle`, `rank`, `nearness`, `position`: what columns of the
             outcome are called, as in a spec.
 
         Returns
         -------
-        pyarrow.Table
+        pyarrow.Table or MatchCounts
             `_healpix_29` and the columns of this catalog, the columns of the other one, separation and
-            position angle; ordered as this catalog, and by nearness.
+            position angle; ordered as this catalog, and by nearness. With `count_only`, `rows`, how many it
+            would have, and `separations`, how many of them are in each bin, int64[bins].
 
         Raises
         ------
@@ -118,10 +132,11 @@ class CatalogJoins(CatalogReader):
             The text is no filter, or no region.
         SpecError
             What is asked for does not go together, the other catalog has no sufficient margin, or a position
-            error is negative or beyond all bounds.
+            error is negative or beyond all bounds; bins do not ascend, or an anti-match is to have some.
         """
         from hipslake.api.given_sides import FurtherCatalog
         from hipslake.catalog.joining.crossmatch import Crossmatch
+        from hipslake.catalog.joining.match_counts import bin_edges
         from hipslake.catalog.joining.pairing import Pairing
         from hipslake.specs.join_specs import match_options, motion_columns
 
@@ -140,6 +155,9 @@ class CatalogJoins(CatalogReader):
             epoch=epoch,
             **names,
         )
+        if separation_bins is not None and not count_only:
+            raise SpecError("separation_bins: they are for counting; give count_only=True, too")
+        edges = None if separation_bins is None else bin_edges(separation_bins, options)
         mine = (self.storage, self.metadata)
         moving = (motion_columns(motion), motion_columns(other_motion))
         more = FurtherCatalog.all_of(further, (self, other), options, moving)
@@ -167,7 +185,8 @@ class CatalogJoins(CatalogReader):
                 )
                 for each in more
             ]
-            return _whole(Crossmatch.of(pairings, None if region is None else region_of(region)))
+            match = Crossmatch.of(pairings, None if region is None else region_of(region))
+            return _counted(match, edges) if count_only else _whole(match)
 
     def join(
         self,
@@ -342,6 +361,32 @@ def _whole(join: CatalogJoin) -> pa.Table:
         lacking = sum(pool.map(join.open_borders.count, *spans))
     log.warning("%s", join.open_borders.told(lacking))
     return whole.replace_schema_metadata({"rows_near_borders": str(lacking)})
+
+
+def _counted(match: Crossmatch, edges: NDArray[np.float64] | None) -> MatchCounts:
+    """How many rows an outcome has; its stretches are counted side by side."""
+    from hipslake.catalog.joining.match_counts import MatchCounts
+
+    match = match.for_counting()
+    stretches = match.stretches(match.task_rows)
+
+    def count(start: int, stop: int) -> MatchCounts:
+        found = match.count(start, stop, edges)
+        if match.open_borders is None:
+            return found
+        return found._replace(rows_near_borders=match.open_borders.count(start, stop))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(count, stretches.start.tolist(), stretches.stop.tolist()))
+    none = MatchCounts(
+        0,
+        None if edges is None else np.zeros(len(edges) - 1, np.int64),
+        None if match.open_borders is None else 0,
+    )
+    whole = MatchCounts.together([none, *found])
+    if match.open_borders is not None:
+        log.warning("%s", match.open_borders.told(whole.rows_near_borders or 0))
+    return whole
 
 
 @contextmanager

@@ -67,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", metavar="NAME", help="publish the outcome as this catalog of the warehouse")
     parser.add_argument("--to", metavar="FILE", help="write the outcome to a Parquet, CSV or FITS file")
+    parser.add_argument("--count", action="store_true", help="only say how many rows the outcome has")
+    parser.add_argument(
+        "--separation-bins",
+        type=listed,
+        metavar="A,B,C",
+        help="with --count, edges of bins in arcseconds: how many rows have a separation in each",
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument("--threshold", metavar="SIZE", help="of a leaf of the catalog that is published")
     add_run_arguments(parser)
@@ -76,6 +83,10 @@ def run(options: argparse.Namespace) -> int:
     """Match, and say what was published, or give the rows."""
     if options.name is not None and options.to is not None:
         raise argparse.ArgumentError(None, "--name publishes a catalog, --to writes a file; give one of them")
+    if options.count and (options.name is not None or options.to is not None):
+        raise argparse.ArgumentError(None, "--count gives no rows: leave --name and --to out")
+    if options.separation_bins is not None and not options.count:
+        raise argparse.ArgumentError(None, "--separation-bins are for --count; give it")
     if options.right is None:
         return _published(options, _spec_path(options))
     _check_radius(options)
@@ -93,7 +104,8 @@ def _spec_path(options: argparse.Namespace) -> str:
         *("left_error", "right_error", "error_unit", "combine", "min_radius", "neighbours", "how"),
         *("columns", "right_columns", "filter", "right_filter", "to"),
     )
-    if extra := [name for name in given if getattr(options, name) is not None]:
+    extra = [name for name in given if getattr(options, name) is not None]
+    if extra := [*extra, *(["count"] if options.count else [])]:
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in extra)
         raise argparse.ArgumentError(None, f"a spec says all of a match: leave {flags} out, or give RIGHT")
     return str(spec_path(options.left, "joins"))
@@ -201,8 +213,12 @@ def _rows(options: argparse.Namespace) -> int:
         other_filters=options.right_filter,
         region=options.region,
         missing_margin=_without_margin(options) or "refuse",
+        count_only=options.count,
+        separation_bins=_bins(options),
         **_options(options),
     )
+    if options.count:
+        return _told_counts(options, rows)
     if options.to is None:
         print_rows(rows.schema, [rows], as_lines=options.json)
         return OK
@@ -215,4 +231,32 @@ def _rows(options: argparse.Namespace) -> int:
         filters=options.filter or "",
     )
     write_rows(options, rows.schema, [rows], origin)
+    return OK
+
+
+def _bins(options: argparse.Namespace) -> list[float] | None:
+    """The edges of bins; None: none are asked for."""
+    if options.separation_bins is None:
+        return None
+    try:
+        return [float(edge) for edge in options.separation_bins]
+    except ValueError:
+        raise argparse.ArgumentError(
+            None, f"--separation-bins: edges are numbers, not {','.join(options.separation_bins)}"
+        ) from None
+
+
+def _told_counts(options: argparse.Namespace, found: Any) -> int:
+    """Print how many rows a match has, and how many lie in each bin."""
+    from hipslake.cli.main import OK
+    from hipslake.cli.printing import print_json, print_table
+
+    bins, edges = found.separations, _bins(options)
+    if options.json:
+        told = {"rows": found.rows, "separations": None if bins is None else bins.tolist()}
+        print_json(told | {"rows_near_borders": found.rows_near_borders})
+        return OK
+    print(found.rows)
+    if bins is not None and edges is not None:
+        print_table(["from", "to", "rows"], zip(edges, edges[1:], bins.tolist(), strict=False))
     return OK

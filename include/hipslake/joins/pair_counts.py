@@ -10,19 +10,21 @@ are those of the match.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.pair_grid import CHUNK_PAIRS, MAX_RADIUS, Grid, SkyPositions, chord_of
+from hipslake.joins.pair_grid import MAX_RADIUS, Grid, SkyPositions, chord_of
 from hipslake.joins.sky_separations import ARCSEC, separation_of
 from hipslake.sphere.intervals import range_numbers
 from hipslake.sphere.pixels import MAX_ORDER, pixel_functions
 
-_CROWD = 200  # candidates for each row of both sides: from so many on, cells are sooner done
+_CROWD = 250  # candidates for each row of both sides: from so many on, cells are sooner done
 _FEW_PAIRS = 32  # of two cells: looked at sooner than the cells are cut
-_CELL_PAIRS = 1 << 16  # worked on at once, before they are cut
+_CELL_PAIRS = 1 << 15  # worked on at once, before they are cut
+_AT_ONCE = 1 << 16  # pairs of rows: what is worked out of them stays in the caches of a core
 _SLACK = 1e-14  # of chords, and a hundred times as much of their length: more than rounding makes of them
 
 
@@ -89,6 +91,11 @@ class _Cells:
     centre: NDArray[np.float64]
     radius: NDArray[np.float64]
 
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows of every cell, int64[n]."""
+        return np.diff(self.first)
+
     @classmethod
     def of(cls, side: SkyPositions, order: int) -> _Cells:
         cells = side.h29 >> 2 * (MAX_ORDER - order)
@@ -98,10 +105,6 @@ class _Cells:
         away = side.directions - np.repeat(centre, counts, axis=1)
         radius = np.sqrt(np.maximum.reduceat((away * away).sum(axis=0), first))
         return cls(np.append(first, len(cells)), centre, radius)
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        return np.diff(self.first)
 
 
 class _Counting:
@@ -122,13 +125,15 @@ class _Counting:
         cuts = np.unique(np.concatenate([limits, [] if edges is None else edges]))
         self._cuts = np.array([chord_of(cut * ARCSEC) for cut in cuts[cuts > 0.0].tolist()])
         self._levels: dict[int, tuple[_Cells, _Cells]] = {}
+        # Of each order, where the cells begin that the cells of the order before are cut into.
+        self._within: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def count(self) -> None:
         """Count them all."""
         radius = self._limits[1] * ARCSEC * (1.0 + 1e-12) + 1e-15
         plain = Grid(*self._sides, radius)
         if plain.candidates <= _CROWD * sum(map(len, self._sides)):
-            for pairs in plain.chunks():
+            for pairs in plain.chunks(_AT_ONCE):
                 self._add(separation_of(pairs.chord2), None)
             return
         # A row of each cell stands for it in the grid, so that others of the cell may be two radii of it off.
@@ -143,7 +148,7 @@ class _Counting:
             there,
             min(radius + 2.0 * (cells[0].radius.max() + cells[1].radius.max()) * (1.0 + 1e-9), MAX_RADIUS),
         )
-        for pairs in grid.chunks():
+        for pairs in grid.chunks(8 * _AT_ONCE):
             for start in range(0, len(pairs.left), _CELL_PAIRS):
                 some = slice(start, start + _CELL_PAIRS)
                 self._among_cells(order, pairs.left[some], pairs.right[some])
@@ -180,11 +185,13 @@ class _Counting:
         self, order: int, here: _Cells, there: _Cells, left: NDArray[np.int64], right: NDArray[np.int64]
     ) -> None:
         """Cut cells, and count among all that come of each pair."""
-        mine, others = self._at(order)
-        first = [np.searchsorted(now.first, then.first) for now, then in ((mine, here), (others, there))]
+        if order not in self._within:
+            smaller = zip(self._at(order), (here, there), strict=True)
+            mine, others = (np.searchsorted(now.first, then.first) for now, then in smaller)
+            self._within[order] = mine, others
         for start in range(0, len(left), _CELL_PAIRS // 4):
             some = slice(start, start + _CELL_PAIRS // 4)
-            self._among_cells(order, *_crossed(first[0], first[1], left[some], right[some]))
+            self._among_cells(order, *_crossed(*self._within[order], left[some], right[some]))
 
     def _among_rows(
         self, here: _Cells, there: _Cells, left: NDArray[np.int64], right: NDArray[np.int64]
@@ -195,7 +202,7 @@ class _Counting:
         low = 0
         while low < len(ends):
             before = int(ends[low - 1]) if low else 0
-            high = max(low + 1, int(np.searchsorted(ends, before + CHUNK_PAIRS // 8, side="right")))
+            high = max(low + 1, int(np.searchsorted(ends, before + _AT_ONCE, side="right")))
             rows, others = _crossed(here.first, there.first, left[low:high], right[low:high])
             between = one[:, rows] - other[:, others]
             between *= between

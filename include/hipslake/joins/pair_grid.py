@@ -141,14 +141,14 @@ class Grid:
         none = np.empty(0, np.int64)
         return Pairs.together([Pairs(none, none, np.empty(0)), *self.chunks()])
 
-    def chunks(self) -> Iterator[Pairs]:
-        """The pairs within the radius, from a bounded number of candidates at a time."""
+    def chunks(self, candidates: int = CHUNK_PAIRS) -> Iterator[Pairs]:
+        """The pairs within the radius, from so many candidates at a time, or those of one row and cell."""
         ends = np.cumsum(self._count)
         limit = chord_of(self._radius) ** 2
         low = 0
         while low < len(ends):
             before = int(ends[low - 1]) if low else 0
-            high = max(low + 1, int(np.searchsorted(ends, before + CHUNK_PAIRS, side="right")))
+            high = max(low + 1, int(np.searchsorted(ends, before + candidates, side="right")))
             counts = self._count[low:high]
             total = int(ends[high - 1]) - before
             shift = self._first[low:high] - (ends[low:high] - counts - before)
