@@ -150,6 +150,16 @@ def _package(path: Path) -> str:
     return path.relative_to(Path(__file__).parent).parts[0]
 
 
+@pytest.fixture(scope="module")
+def large_sides() -> Iterator[None]:
+    """No side of a cross-match is small, so that skies of tests are matched by margins, as large ones are."""
+    from hipslake.catalog.joining import small_sides
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_sides, "MOST_ROWS", -1)
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def blank_pictures() -> Iterator[None]:
     """Leave a picture of one pixel in place of each sky map and each picture of a compaction's boxes.

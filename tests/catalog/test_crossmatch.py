@@ -26,6 +26,8 @@ from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, 
 from tests.examples import examples
 from tests.joins.skies import placed
 
+pytestmark = pytest.mark.usefixtures("large_sides")
+
 ROWS = 1500
 CENTRES = [(0.0, 0.0), (10.0, 90.0), (200.0, -90.0), (45.0, 41.81), (0.0, 41.0)]
 

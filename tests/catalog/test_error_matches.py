@@ -26,6 +26,8 @@ from tests.joins.error_skies import some_errors
 from tests.joins.errors_by_hand import judged
 from tests.joins.skies import placed
 
+pytestmark = pytest.mark.usefixtures("large_sides")
+
 ROWS = 250
 CENTRES = [(0.0, 0.0), (10.0, 90.0), (200.0, -90.0), (45.0, 41.81)]
 ELLIPSE = {"semi_major": "major", "semi_minor": "minor", "position_angle": "angle", "unit": "mas"}

@@ -17,7 +17,7 @@ from tests.catalog.matching import pairs_of, published, rows_at, separations
 from tests.catalog.publishing import Published
 from tests.joins.skies import placed
 
-pytestmark = pytest.mark.sampled(6)
+pytestmark = [pytest.mark.sampled(6), pytest.mark.usefixtures("large_sides")]
 
 ROWS = 250
 ELLIPSE = {"semi_major": "major", "semi_minor": "minor", "position_angle": "angle"}

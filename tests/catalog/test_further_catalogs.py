@@ -27,7 +27,7 @@ from tests.catalog.matching import published, rows_at, separations
 from tests.examples import examples
 from tests.joins.skies import placed
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.usefixtures("large_sides")]
 
 CENTRES = [(0.0, 0.0), (10.0, 90.0), (200.0, -90.0), (45.0, 41.81), (0.0, 41.0)]
 ROWS = 80

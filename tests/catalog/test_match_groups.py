@@ -23,6 +23,8 @@ from tests.catalog.matching import nearest_pairs, published, rows_at, separation
 from tests.examples import examples
 from tests.joins.skies import placed
 
+pytestmark = pytest.mark.usefixtures("large_sides")
+
 ROWS = 700
 
 

@@ -27,7 +27,7 @@ from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, 
 from tests.examples import examples
 from tests.joins.skies import placed
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.usefixtures("large_sides")]
 
 ROWS = 220
 CENTRES = [(0.0, 0.0), (45.0, 41.81), (10.0, 88.0), (200.0, -88.0), (100.0, -20.0)]

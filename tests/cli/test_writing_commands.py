@@ -14,6 +14,8 @@ import yaml
 from tests.api.published_files import data_files, folders
 from tests.cli.conftest import POSITION, Command, night
 
+pytestmark = pytest.mark.usefixtures("large_sides")
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:

@@ -23,7 +23,7 @@ from tests.steps.join.test_error_spec import lake as errors_lake  # noqa: F401  
 from tests.steps.join.test_further_sides import SPEC as FURTHER_SPEC
 from tests.steps.join.test_further_sides import catalogs  # noqa: F401  a fixture
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("large_sides")]
 
 
 @pytest.mark.sampled(2)

@@ -30,7 +30,7 @@ from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, 
 from tests.peers.running import run_peer
 from tests.steps import in_process
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.usefixtures("large_sides")]
 
 SPEC = """\
 name: a_x_b

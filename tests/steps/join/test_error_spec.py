@@ -16,6 +16,8 @@ from tests.catalog.matching import pairs_of, published
 from tests.catalog.test_error_matches import table_of, two_sides
 from tests.steps import in_process
 
+pytestmark = pytest.mark.usefixtures("large_sides")
+
 SPEC = """\
 name: a_x_b
 type: crossmatch

@@ -14,6 +14,8 @@ from hipslake import Catalog, ingest, publish
 from hipslake.errors import ConflictError, SpecError
 from hipslake.steps.join.frozen_sides import frozen_side, open_side
 
+pytestmark = pytest.mark.usefixtures("large_sides")
+
 ARCSEC = 1800.0
 
 

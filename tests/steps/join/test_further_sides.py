@@ -22,7 +22,7 @@ from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at
 from tests.steps import in_process
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.usefixtures("large_sides")]
 
 SPEC = """\
 name: a_x_all

@@ -51,7 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "right": {"catalog": "b", "columns": ["id", "name"], "filters": "mag > 16"},
     },
 }
-pytestmark = pytest.mark.usefixtures("going_on")
+pytestmark = [pytest.mark.usefixtures("going_on"), pytest.mark.usefixtures("large_sides")]
 
 
 def change(kind: str, side: LivingSide, number: int, rng: random.Random) -> None:

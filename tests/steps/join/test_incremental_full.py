@@ -15,7 +15,7 @@ from hipslake.steps.join import compare_sides
 
 from tests.steps.join.living import MATCH, MakeSides, Sides, joined, stars
 
-pytestmark = pytest.mark.usefixtures("going_on")
+pytestmark = [pytest.mark.usefixtures("going_on"), pytest.mark.usefixtures("large_sides")]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.catalog.matching import published, rows_at
 from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.usefixtures("large_sides")]
 
 SPEC = """\
 name: a_x_b

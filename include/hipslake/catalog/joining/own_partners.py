@@ -47,24 +47,10 @@ class OwnPartners:
     radius_arcsec: float
     reach_arcsec: float
 
-    def within(self, start: int, stop: int, number: int, only: Intervals | None = None) -> NDArray[np.bool_]:
-        """Which of the left rows in [start, stop), order-29 pixels, keep it: bool[number].
-
-        Parameters
-        ----------
-        start, stop, number : int
-        only : Intervals, optional
-            Rows elsewhere are not there for the match; [start, stop) lies inside.
-        """
-        if self.options.one_to_one is None or not number:
-            return np.ones(number, bool)
-        keys, kept = self._kept(start, stop, only)
-        first, last = np.searchsorted(keys, [start, stop]).tolist()
-        self._check(number, last - first)
-        return kept[first:last]
-
-    def among(self, h29: NDArray[np.int64], stretch: tuple[int, int], places: Intervals) -> NDArray[np.bool_]:
-        """Which of some left rows keep it, bool[n]: as `within`, where few places hold all that decides.
+    def among(
+        self, h29: NDArray[np.int64], stretch: tuple[int, int], only: Intervals | None = None
+    ) -> NDArray[np.bool_]:
+        """Which of some left rows keep it, bool[n].
 
         Parameters
         ----------
@@ -72,19 +58,22 @@ class OwnPartners:
             `_healpix_29` of left rows in the stretch, ascending, each with all rows of its order-29 pixel.
         stretch : (int, int)
             Order-29 pixels, [start, stop).
-        places : Intervals
-            All left rows with a right row within reach, and all right rows with a left one, as far as they
-            decide what these left rows have.
+        only : Intervals, optional
+            Rows elsewhere are not there for the match; left rows there keep nothing.
         """
         if self.options.one_to_one is None or not len(h29):
             return np.ones(len(h29), bool)
-        keys, kept = self._kept(*stretch, places)
-        asked = places.hold(h29)  # the others have no right row within reach
-        found = np.zeros(len(h29), bool)
-        mine = h29[asked]
+        keys, kept = self._kept(*stretch, only)
+        asked = np.ones(len(h29), bool) if only is None else only.hold(h29)
+        found, mine = np.zeros(len(h29), bool), h29[asked]
         at = np.searchsorted(keys, mine) + np.arange(len(mine)) - np.searchsorted(mine, mine)
-        same = at < len(keys)
-        self._check(len(mine), int((keys[at[same]] == mine[same]).sum()))
+        there = at < len(keys)
+        held = int((keys[at[there]] == mine[there]).sum())
+        if held != len(mine):
+            raise VerificationError(
+                f"{self.left.storage.uri()}: two reads of the same leaves gave {len(mine)} rows and {held}; "
+                "Catalog.verify() tells more"
+            )
         found[asked] = kept[at]
         return found
 
@@ -102,10 +91,3 @@ class OwnPartners:
         kept = np.zeros(here.num_rows, bool)
         kept[best_pairs(*sides, which, match_limits(self.options, self.radius_arcsec))[0]] = True
         return here[HEALPIX_COLUMN].to_numpy(), kept
-
-    def _check(self, number: int, other: int) -> None:
-        if number != other:
-            raise VerificationError(
-                f"{self.left.storage.uri()}: two reads of the same leaves gave {number} rows and {other}; "
-                "Catalog.verify() tells more"
-            )

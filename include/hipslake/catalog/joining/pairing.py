@@ -337,12 +337,12 @@ class Pairing:
                 return self._own.among(keys, stretch, self.held_right.reached)
             return self._own.among(keys, stretch, points_widened(keys, MOST_REACHES * self.reach_arcsec))
         if not self.without_margin:
-            return self._own.within(*stretch, len(keys))
+            return self._own.among(keys, stretch)
         keeps = np.ones(len(keys), bool)
         for begin, end, home in self._pieces(*stretch):
             first, last = np.searchsorted(keys, [begin, end]).tolist()
             if home >= 0:
-                keeps[first:last] = self._own.within(begin, end, last - first, self._only_in(home))
+                keeps[first:last] = self._own.among(keys[first:last], (begin, end), self._only_in(home))
         return keeps
 
     def _only_in(self, home: int) -> Intervals:
