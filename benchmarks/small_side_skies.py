@@ -39,13 +39,12 @@ def publish_large(warehouse: Path, rows: int) -> Catalog:
     return catalog
 
 
-def publish_small(warehouse: Path, rows: int, small_rows: int) -> Catalog:
+def publish_small(warehouse: Path, small_rows: int) -> Catalog:
     """Build the small catalog: half of it a little beside rows of the large one, half of it anywhere."""
     rng = np.random.default_rng([SEED, 99])
-    near = [
-        _rows_of_base_pixel(pixel, rows // _BASE_PIXELS).select(["ra", "dec"]).slice(0, small_rows // 24)
-        for pixel in range(_BASE_PIXELS)
-    ]
+    # The first places of a base pixel are the same, however many are drawn of it.
+    each = small_rows // (2 * _BASE_PIXELS)
+    near = [_rows_of_base_pixel(pixel, each).select(["ra", "dec"]) for pixel in range(_BASE_PIXELS)]
     some = pa.concat_tables(near)
     dec = some["dec"].to_numpy() + rng.normal(0, JITTER / 3600, len(some))
     ra = some["ra"].to_numpy() + rng.normal(0, JITTER / 3600, len(some)) / np.cos(np.radians(dec))

@@ -42,7 +42,7 @@ HOWS = ["inner", "left", "anti", "outer"]
     how=st.sampled_from(HOWS),
     filters=st.sampled_from([None, "id >= 0", "id < 0", "id < 20"]),
 )
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 def test_a_small_side_gives_what_a_margin_gives(
     seed: int,
     centre: tuple[float, float] | None,
@@ -154,6 +154,7 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)

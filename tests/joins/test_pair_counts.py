@@ -1,0 +1,128 @@
+"""Pairs that are counted are those that are listed, and those of scipy's k-d tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hipslake.joins import pair_counts as module
+from hipslake.joins.matching import match
+from hipslake.joins.pair_counts import pair_counts
+from hipslake.joins.pair_grid import SkyPositions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial import cKDTree
+
+from tests.examples import examples
+from tests.joins.skies import PLACES, placed, two_sides
+
+
+def listed(left: SkyPositions, right: SkyPositions, **limits: Any) -> np.ndarray:
+    """The separations of all pairs, as a match has them."""
+    found = [matches.separation for _, matches in match(left, right, **limits, neighbours=None)]
+    return np.concatenate([np.empty(0), *found])
+
+
+def counted(
+    way: str, left: SkyPositions, right: SkyPositions, few: int = 32, **asked: Any
+) -> tuple[int, np.ndarray | None]:
+    """What is counted on the grid, or by cells that are cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_CROWD", {"grid": 1 << 40, "cells": -1}[way])
+        patch.setattr(module, "_FEW_PAIRS", few)
+        found = pair_counts(left, right, **asked)
+    return found.pairs, found.histogram
+
+
+@pytest.mark.parametrize("way", ["grid", "cells"])
+@given(
+    sides=two_sides(),
+    least=st.sampled_from([0.0, 0.3, 1.0]),
+    edges=st.sampled_from([None, [0.0, 1.0], [-1.0, 0.0, 0.2, 0.5, 2.0], [0.4, 0.6], [2.0, 3.0]]),
+    few=st.sampled_from([1, 4, 32]),
+)
+@settings(max_examples=examples(200))
+def test_counts_are_those_of_the_match(
+    way: str,
+    sides: tuple[SkyPositions, SkyPositions, float],
+    least: float,
+    edges: list[float] | None,
+    few: int,
+) -> None:
+    left, right, radius = sides
+    limits = {"radius_arcsec": radius, "min_radius_arcsec": least * radius}
+    bins = None if edges is None else np.array(edges) * radius
+    separations = listed(left, right, **limits)
+    pairs, histogram = counted(way, left, right, few, **limits, edges=bins)
+    assert pairs == len(separations)
+    if bins is not None:
+        assert histogram is not None
+        assert histogram.dtype == np.int64
+        assert histogram.tolist() == np.histogram(separations, bins)[0].tolist()
+
+
+def crowd(place: tuple[float, float], width: float, rows: int, seed: int) -> SkyPositions:
+    """Rows in a square around a place, in any order; width in degrees."""
+    rng = np.random.default_rng(seed)
+    up, across = rng.uniform(-width / 2, width / 2, (2, rows))
+    return placed(place[0] + across / max(np.cos(np.radians(place[1])), 0.01), place[1] + up)
+
+
+@pytest.mark.parametrize("place", PLACES[:7])
+def test_counts_of_a_crowd_are_those_of_a_k_d_tree(place: tuple[float, float]) -> None:
+    left, right = crowd(place, 0.5, 6000, 1), crowd(place, 0.5, 4000, 2)
+    trees = [cKDTree(side.directions.T) for side in (left, right)]
+    edges = np.array([0.0, 3.0, 20.0, 21.0, 150.0])
+    chords = 2.0 * np.sin(np.radians(edges / 3600.0) / 2.0)
+    within = trees[0].count_neighbors(trees[1], chords)
+    assert within[-1] > 70 * len(left)
+    for way in ("grid", "cells"):
+        pairs, histogram = counted(way, left, right, radius_arcsec=150.0, edges=edges)
+        assert histogram is not None
+        assert (pairs, histogram.tolist()) == (within[-1], np.diff(within).tolist())
+
+
+def test_pairs_at_the_very_limits_count() -> None:
+    """Rows on a lattice, so that thousands of pairs are exactly as far apart as the limits and edges say."""
+    ra, dec = (axis.ravel() / 3600 for axis in np.meshgrid(np.arange(60.0), np.arange(60.0)))
+    side = placed(ra, dec)
+    separations = listed(side, side, radius_arcsec=12.0)
+    limits = np.unique(separations)
+    assert len(limits) > 60
+    for radius in limits[[0, 7, 30, -1]].tolist():
+        edges = np.append(limits[limits < radius][::5], radius) if radius else np.array([0.0, 1.0])
+        wanted = separations[separations <= radius]
+        for way in ("grid", "cells"):
+            pairs, histogram = counted(way, side, side, radius_arcsec=max(radius, 1e-9), edges=edges)
+            assert histogram is not None
+            assert pairs == len(wanted) > 1000
+            assert histogram.tolist() == np.histogram(wanted, edges)[0].tolist()
+
+
+def test_crowds_are_counted_by_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise they would be listed after all."""
+    at_once: list[int] = []
+    plain = module._Counting._among_rows
+
+    def seen(self: Any, here: Any, there: Any, left: np.ndarray, right: np.ndarray) -> None:
+        at_once.append(int((here.counts[left] * there.counts[right]).sum()))
+        plain(self, here, there, left, right)
+
+    monkeypatch.setattr(module._Counting, "_among_rows", seen)
+    left, right = crowd((10.0, 20.0), 0.2, 5000, 3), crowd((10.0, 20.0), 0.2, 5000, 4)
+    found = pair_counts(left, right, radius_arcsec=150.0)
+    assert found.pairs > 2_000_000
+    assert 0 < sum(at_once) < found.pairs
+    at_once.clear()
+    assert pair_counts(left, right, radius_arcsec=1.0).pairs > 10
+    assert not at_once
+
+
+@pytest.mark.parametrize("way", ["grid", "cells"])
+def test_a_side_without_rows_has_no_pairs(way: str) -> None:
+    side, none = crowd((0.0, 0.0), 1.0, 10, 5), crowd((0.0, 0.0), 1.0, 0, 6)
+    for left, right in ((side, none), (none, side), (none, none)):
+        pairs, histogram = counted(way, left, right, radius_arcsec=9.0, edges=np.array([0.0, 1.0, 2.0]))
+        assert histogram is not None
+        assert (pairs, histogram.tolist()) == (0, [0, 0])
