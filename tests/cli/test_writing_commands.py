@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import hipslake
+import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -150,6 +151,49 @@ def test_match_within_errors_and_one_to_one(command: Command, warehouse: Path) -
     assert told["rows"] == expected.num_rows
     place = warehouse.parent / "pairs.parquet"
     assert command(*asked, "--to", place).code == 0
+
+
+def test_match_counts_what_the_library_counts(command: Command, warehouse: Path) -> None:
+    asked = ["match", "survey", "reference", "--radius", 1, "--neighbours", "all"]
+    sides = opened(warehouse, "survey"), opened(warehouse, "reference")
+    expected = sides[0].crossmatch(sides[1], radius_arcsec=1, neighbours="all")
+    told = command(*asked, "--count")
+    assert (told.code, told.out) == (0, f"{expected.num_rows}\n")
+    bins = np.histogram(expected["separation_arcsec"].to_numpy(), [0, 0.25, 1])[0].tolist()
+    answer = command(*asked, "--count", "--separation-bins", "0,0.25,1", "--json")
+    assert json.loads(answer.out) == {
+        "rows": expected.num_rows,
+        "separations": bins,
+        "rows_near_borders": None,
+    }
+    lines = command(*asked, "--count", "--separation-bins", "0,0.25,1").out.splitlines()
+    assert [line.split() for line in lines] == [
+        [str(expected.num_rows)],
+        ["FROM", "TO", "ROWS"],
+        ["0.0", "0.25", str(bins[0])],
+        ["0.25", "1.0", str(bins[1])],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--count", "--name", "pairs"], "--count gives no rows"),
+        (["--count", "--to", "pairs.csv"], "--count gives no rows"),
+        (["--separation-bins", "0,1"], "--separation-bins are for --count"),
+        (["--count", "--separation-bins", "0,one"], "edges are numbers, not 0,one"),
+    ],
+)
+def test_match_says_what_does_not_go_with_counting(command: Command, more: list[str], message: str) -> None:
+    answer = command("match", "survey", "reference", "--radius", 1, *more)
+    assert answer.code == 2
+    assert message in answer.err
+
+
+def test_a_spec_is_not_counted(command: Command, tmp_path: Path) -> None:
+    answer = command("match", tmp_path / "pairs.yaml", "--count")
+    assert answer.code == 2
+    assert "leave --count out" in answer.err
 
 
 def test_match_writes_a_file(command: Command, warehouse: Path, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
         raise argparse.ArgumentError(None, "--count gives no rows: leave --name and --to out")
     if options.separation_bins is not None and not options.count:
         raise argparse.ArgumentError(None, "--separation-bins are for --count; give it")
+    _bins(options)  # before anything is opened
     if options.right is None:
         return _published(options, _spec_path(options))
     _check_radius(options)
