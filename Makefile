@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip bench-store bench-last page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-small bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip bench-store bench-last page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -92,6 +92,9 @@ bench-living: setup ## Measure a night of changed rows, and the match, index and
 
 bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy program (ARGS="--rows 2M" for a short one)
 	@$(with) python -m benchmarks.crossmatch $(ARGS)
+
+bench-small: setup ## Match 20M rows with 75,000, and count the pairs of crowds (ARGS="--rows 200M" takes more, and 12 GB of disk)
+	@$(with) python -m benchmarks.small_sides $(ARGS)
 
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.margin $(ARGS)

@@ -15,6 +15,7 @@ from hipslake.errors import SchemaMismatchError, SpecError
 from tests.catalog.foreign_trees import VARIANTS, variant
 from tests.catalog.matching import pairs_of, published, rows_at, separations
 from tests.catalog.publishing import Published
+from tests.catalog.sides_by_force import matched
 from tests.joins.skies import placed
 
 pytestmark = [pytest.mark.sampled(6), pytest.mark.usefixtures("large_sides")]
@@ -136,6 +137,15 @@ def test_one_side_may_be_ours(
         mine = Catalog(*sides.left[:2])
         assert same(mine.crossmatch(right, **asked, **kept(others)), wanted[name]), name
         assert same(left.crossmatch(sides.wide, **asked, suffixes=("", "_b")), wanted[name]), name
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_either_side_may_be_a_small_one_without_a_margin(
+    others: tuple[Catalog, Catalog, Catalog], wanted: dict[str, pa.Table], side: str
+) -> None:
+    left, _, bare = others
+    for name, asked in ASKED.items():
+        assert same(matched(side, left, bare, **asked, **kept(others)), wanted[name]), name
 
 
 @pytest.mark.parametrize("which", ["all", "best"])

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.catalog.sides_by_force import small
 from tests.steps.join.living import LivingSide, margin_report, published_twice
 
 PLACES = {
@@ -47,15 +48,22 @@ def around(place: tuple[float, float], number: int, rows: int, arcsec: float) ->
 @pytest.mark.parametrize("how", [{}, {"neighbours": "best", "how": "outer"}, {"how": "anti"}], ids=repr)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.usefixtures("going_on")
-@pytest.mark.sampled(12)
-def test_a_match_goes_on(tmp_path: Path, place: str, how: dict[str, Any]) -> None:
+@pytest.mark.sampled(11)
+@pytest.mark.parametrize("small_side", ["left", "right", None])
+def test_a_match_goes_on(tmp_path: Path, place: str, how: dict[str, Any], small_side: str | None) -> None:
+    with small(small_side):
+        assert_goes_on(tmp_path, PLACES[place], how)
+
+
+def assert_goes_on(tmp_path: Path, place: tuple[float, float], how: dict[str, Any]) -> None:
+    """Nights around a place give, joined one after another, what all rows joined at once give."""
     spec = {"threshold": "20 rows", "mapping_order": 11, "margin": {"arcsec": [200]}}
     a, b = (LivingSide(tmp_path, name, spec) for name in "ab")
     for side, rows in ((a, 150), (b, 160)):
-        side.night(0, around(PLACES[place], 0, rows, 2500.0))
+        side.night(0, around(place, 0, rows, 2500.0))
     published_twice(tmp_path, SPEC | how)
     for number, (side, rows) in enumerate(((b, 5), (a, 6), (b, 4)), 1):
-        side.night(number, around(PLACES[place], number, rows, 100.0))
+        side.night(number, around(place, number, rows, 100.0))
         report = published_twice(tmp_path, SPEC | how)
         assert report.full_because is None
         assert report.rows_joined < report.rows_out
