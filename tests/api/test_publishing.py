@@ -146,6 +146,7 @@ def test_a_region_and_another_radius(warehouse: Path) -> None:
     assert whole.metadata.total_rows == expected.num_rows
 
 
+@pytest.mark.usefixtures("large_sides")
 def test_a_margin_that_is_missing_is_built_where_it_is_asked_for(warehouse: Path) -> None:
     match = {"name": "pairs", "left": "near", "right": "far", "radius_arcsec": 1.0}
     with pytest.raises(SpecError, match="margin"):
@@ -176,6 +177,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.usefixtures("large_sides")
 @pytest.mark.parametrize(("match", "told"), WRONG, ids=[told for _, told in WRONG])
 def test_a_wrong_spec_is_an_error_of_ours(warehouse: Path, match: Any, told: str) -> None:
     with pytest.raises(SpecError, match=told):

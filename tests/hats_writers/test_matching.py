@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog, adopt, publish
 
+from tests.catalog.sides_by_force import matched
 from tests.hats_writers.trees import TREES, Tree, expected, unpacked
 
-pytestmark = pytest.mark.sampled(2)
+pytestmark = [pytest.mark.sampled(2), pytest.mark.usefixtures("large_sides")]
 
 MARGINS = [tree for tree in TREES if tree.kind == "margin" and tree.of and tree.of.endswith("/gaia")]
 COLLECTIONS = [tree for tree in TREES if tree.kind == "collection" and "extended" not in tree.name]
@@ -44,9 +45,12 @@ def _near(left: Catalog, right: Catalog, arcsec: float) -> set[tuple[int, int]]:
 
 
 def _found(left: Catalog, right: Catalog, arcsec: float) -> set[tuple[int, int]]:
-    found = left.crossmatch(right, radius_arcsec=arcsec, neighbours="all")
-    table = found if isinstance(found, pa.Table) else pa.concat_tables(found)
-    return {*zip(table["HIP"].to_pylist(), table["source_id"].to_pylist(), strict=True)}
+    """The pairs by a margin; they have to be those that a small side gives on either hand, without one."""
+    by_margin, *others = (
+        matched(side, left, right, radius_arcsec=arcsec, neighbours="all") for side in (None, "left", "right")
+    )
+    assert all(other.equals(by_margin) for other in others)
+    return {*zip(by_margin["HIP"].to_pylist(), by_margin["source_id"].to_pylist(), strict=True)}
 
 
 @pytest.mark.parametrize("margin", MARGINS, ids=str)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.foreign_rows import check_rows
 from hipslake.catalog.joining.rows_inside import rows_inside
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_form import in_form_of
+from hipslake.catalog.leaf_form import form_of, in_form_of
 from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.leaf_reads import Wanted
 from hipslake.catalog.leaf_rows import leaf_batches, read_leaf
@@ -195,14 +195,16 @@ class Stretches:
 
     def near(self, places: Intervals) -> pa.Table:
         """The rows in many short stretches, ordered as those of `inside`: it opens row groups around them."""
-        plain = self.filter is None and not self.metadata.gathers and not self.metadata.is_foreign
-        if self.group is None or not plain:
+        of_several = self.group is None or self.metadata.gathers
+        if of_several or self.filter is not None or form_of(self._leaf_schema) is not None:
             return self.inside(places)
-        files, schema = self._files_near(places), in_form_of(self.schema, self._leaf_schema)
+        files = self._files_near(places)
         files = files.filter(pa.array(places.touch(*leaf_spans(files))))
         sized = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
         batches = [
-            batch for path, size in sized for batch in rows_inside(self.storage, path, size, schema, places)
+            batch
+            for path, size in sized
+            for batch in rows_inside(self.storage, path, size, self.schema, places)
         ]
         return pa.Table.from_batches(batches, self.schema)
 
