@@ -121,9 +121,10 @@ class _Counting:
         self._limits, self._edges = limits, edges
         self.pairs = 0
         self.histogram = None if edges is None else np.zeros(len(edges) - 1, np.int64)
-        # No separation is below 0, so that a limit there divides none.
+        # No separation is below 0, and none of a pair above the radius: limits there divide none.
         cuts = np.unique(np.concatenate([limits, [] if edges is None else edges]))
-        self._cuts = np.array([chord_of(cut * ARCSEC) for cut in cuts[cuts > 0.0].tolist()])
+        cuts = cuts[(cuts > 0.0) & (cuts <= limits[1])]
+        self._cuts = np.array([chord_of(cut * ARCSEC) for cut in cuts.tolist()])
         self._levels: dict[int, tuple[_Cells, _Cells]] = {}
         # Of each order, where the cells begin that the cells of the order before are cut into.
         self._within: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
@@ -136,18 +137,16 @@ class _Counting:
             for pairs in plain.chunks(_AT_ONCE):
                 self._add(separation_of(pairs.chord2), None)
             return
-        # A row of each cell stands for it in the grid, so that others of the cell may be two radii of it off.
+        # A row of each cell stands for it in the grid: others of the cell may be twice its radius off, along
+        # the chord, and a little more along the sphere.
         most = min(MAX_RADIUS, 5.0 * radius) - radius
         order = 0
         while order < MAX_ORDER and 4.0 * pixel_functions().max_pixrad(1 << order) > most:
             order += 1
         cells = self._at(order)
         here, there = (side.take(at.first[:-1]) for side, at in zip(self._sides, cells, strict=True))
-        grid = Grid(
-            here,
-            there,
-            min(radius + 2.0 * (cells[0].radius.max() + cells[1].radius.max()) * (1.0 + 1e-9), MAX_RADIUS),
-        )
+        wide = sum(2.0 * np.arcsin(min(float(side.radius.max()), 1.0)) for side in cells)
+        grid = Grid(here, there, min(radius + wide * (1.0 + 1e-9), MAX_RADIUS))
         for pairs in grid.chunks(8 * _AT_ONCE):
             for start in range(0, len(pairs.left), _CELL_PAIRS):
                 some = slice(start, start + _CELL_PAIRS)

@@ -20,6 +20,7 @@ from hipslake.catalog.joining.match_counts import MatchCounts, all_pairs_count, 
 from hipslake.catalog.joining.open_borders import OpenBorders
 from hipslake.catalog.joining.pairing import Pairing
 from hipslake.catalog.joining.sides import Side
+from hipslake.catalog.joining.small_sides import points_widened
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches, row_width
 from hipslake.catalog.joining.unmatched import beside
 from hipslake.catalog.schema import ROW_IDENTITY
@@ -143,9 +144,12 @@ class Crossmatch(CatalogJoin):
         """The stretches that hold left rows, which are held, cut as the right rows around them ask for."""
         plan = plan_stretches(self.left.storage, self.left.metadata, most_rows, only=inside)
         for pairing in self.pairings:
-            if pairing.small == "left" or pairing.options.how == "outer":
-                right = pairing.right
-                plan = beside(plan, plan_stretches(right.storage, right.metadata, most_rows, only=inside))
+            if pairing.small == "left":
+                right, only = pairing.right, inside
+                if self._outer is None:  # of which only what lies around the held rows is read
+                    around = points_widened(self._held_left.keys, pairing.reach_arcsec)
+                    only = around if inside is None else inside.common(around)
+                plan = beside(plan, plan_stretches(right.storage, right.metadata, most_rows, only=only))
         if self._outer is not None:
             return plan
         met = self._held_left.meet(plan.start, plan.stop)
@@ -199,22 +203,12 @@ class Crossmatch(CatalogJoin):
         Ordered by `_healpix_29`, the order of the left side, and nearness in each right side. Of an outer
         match also for the right rows there, after the left ones of the same order-29 pixel.
         """
-        if any(
-            pairing.options.how == "inner" and not pairing.meets(start, stop) for pairing in self.pairings
-        ):
+        if not self._may_have_rows(start, stop):
             return
-        rows = self._left_rows(start, stop)
-        every = rows[HEALPIX_COLUMN].to_numpy()
-        inside = np.ones(rows.num_rows, bool) if self.cut is None else self.cut.mask(rows)
-        rows = rows.filter(pa.array(inside)).combine_chunks()
+        rows, partners = self._matched(start, stop)
         outer = self._outer
-        found = partner_rows(
-            rows,
-            [pairing.partners(rows, (start, stop), every, inside) for pairing in self.pairings],
-            [pairing.options for pairing in self.pairings],
-            self.columns,
-            None if outer is None else outer.left.degrees(rows),
-        )
+        degrees = None if outer is None else outer.left.degrees(rows)
+        found = partner_rows(rows, partners, self._options, self.columns, degrees)
         yield from found if outer is None else merged(found, self._alone(outer, start, stop))
 
     def count(self, start: int, stop: int, edges: NDArray[np.float64] | None = None) -> MatchCounts:

@@ -14,7 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.stretches import Stretches
+from hipslake.engine.reordering import in_order
 from hipslake.errors import VerificationError
+from hipslake.sphere.curve import curve_order
 from hipslake.sphere.intervals import Intervals, range_numbers
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
@@ -96,7 +98,11 @@ class HeldRows:
         return int(table.num_rows)
 
     def _read_catalog(self) -> pa.Table:
-        return self._stretches.inside(Intervals.whole_sky()).combine_chunks()
+        rows = self._stretches.inside(Intervals.whole_sky()).combine_chunks()
+        keys = rows[HEALPIX_COLUMN].to_numpy()
+        if np.all(keys[1:] >= keys[:-1]):
+            return rows
+        return in_order(rows, curve_order(keys))  # others filed rows under leaves where they do not lie
 
 
 def _read_file(place: HeldRowsFile) -> pa.Table:
