@@ -14,11 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from astropy.coordinates import angular_separation
 from hipslake import Catalog, ingest
+from hipslake.catalog.joining import crossmatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
 
+from tests.catalog.foreign_trees import leaves, variant, without
 from tests.catalog.matching import published, rows_at
+from tests.catalog.publishing import Published
 from tests.catalog.sides_by_force import matched, small
 from tests.examples import examples
 from tests.joins.skies import PLACES, placed
@@ -125,6 +128,7 @@ def patch(rng: np.random.Generator, place: tuple[float, float], width: float, ro
     least=st.sampled_from([0.0, 0.4]),
     neighbours=st.sampled_from(NEIGHBOURS),
     how=st.sampled_from(HOWS),
+    at_once=st.sampled_from([25, 1_000_000]),
 )
 @settings(max_examples=examples(150))
 def test_at_poles_and_meridians_and_with_radii_wider_than_leaves(
@@ -137,12 +141,14 @@ def test_at_poles_and_meridians_and_with_radii_wider_than_leaves(
     least: float,
     neighbours: Any,
     how: str,
+    at_once: int,
 ) -> None:
     """Leaves of 4 rows are far narrower than the radius; those of 5000 are base pixels."""
     rng = np.random.default_rng(seed)
     tables = patch(rng, place, width, rows[0]), patch(rng, place, width, rows[1])
     radius = min(3600.0, reach * width * 3600.0)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(crossmatch, "_MOST_ROWS", at_once)  # in a stretch
         a, b = (
             published(folder, name, table, threshold=f"{most} rows", parquet={"row_group_rows": 7})
             for name, table, most in zip("ab", tables, thresholds, strict=True)
@@ -234,7 +240,9 @@ def test_of_nights_and_of_versions(
     assert mine.metadata.total_rows == len(rows)
     assert_all_found((mine, other), (rows, tables[1]), 400.0, neighbours=neighbours, how=how)
     same = tables[1], rows
-    found = {side: matched(side, other, mine, radius_arcsec=400, neighbours=neighbours, how=how) for side in SIDES}
+    found = {
+        side: matched(side, other, mine, radius_arcsec=400, neighbours=neighbours, how=how) for side in SIDES
+    }
     names = {"id": "id", f"id_{name}": "id_b"}
     for table in found.values():
         renamed = table.rename_columns([names.get(each, each) for each in table.column_names])
@@ -246,7 +254,12 @@ def test_an_open_catalog_keeps_its_version(
     tmp_path: Path, tables: tuple[pa.Table, pa.Table], side: str | None
 ) -> None:
     """A side that moves on after it was opened is matched as it was."""
-    spec = {"name": "b", "position": {"ra": "ra", "dec": "dec"}, "threshold": "80 rows", "margin": {"arcsec": [300]}}
+    spec = {
+        "name": "b",
+        "position": {"ra": "ra", "dec": "dec"},
+        "threshold": "80 rows",
+        "margin": {"arcsec": [300]},
+    }
     ingest(tables[1], spec=spec, warehouse=tmp_path, spark=False)
     a, b = published(tmp_path, "a", tables[0]), Catalog.open(tmp_path / "catalogs" / "b")
     ingest(tables[1].slice(0, 20), spec=spec, warehouse=tmp_path, spark=False)
@@ -293,7 +306,9 @@ def test_inner_and_outer_of_places_that_have_nothing_in_common(tmp_path: Path, s
     a, b, c = (patch(rng, place, 0.01, 50) for place in ((10.0, 5.0), (10.0, 5.0), (190.0, -5.0)))
     left = pa.concat_tables([a, c])
     left = left.set_column(0, "id", pa.array(np.arange(len(left))))
-    one, two, three = (published(tmp_path, name, rows) for name, rows in zip("abc", (left, b, c), strict=True))
+    one, two, three = (
+        published(tmp_path, name, rows) for name, rows in zip("abc", (left, b, c), strict=True)
+    )
     further = [{"right": three, "radius_arcsec": 60, "suffix": "_c"}]
     with small(side):
         assert one.crossmatch(two, radius_arcsec=60, further=further).num_rows == 0
@@ -302,3 +317,30 @@ def test_inner_and_outer_of_places_that_have_nothing_in_common(tmp_path: Path, s
     assert kept.num_rows == len(left)
     assert kept["id_b"].null_count > 40
     assert kept["id_c"].null_count > 40
+
+
+@pytest.mark.parametrize("change", ["as it is", "mixed up and unplaced"])
+def test_held_rows_that_others_filed_elsewhere_are_found_where_they_lie(
+    tmp_path: Path, tables: tuple[pa.Table, pa.Table], monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Rows of a leaf that lie in another one: what is held is ordered by where it lies."""
+    ours = [published(tmp_path, name, table, threshold="100 rows") for name, table in zip("ab", tables)]
+    trees = []
+    for catalog, (ra, dec) in zip(ours, ((side["ra"], side["dec"]) for side in tables), strict=True):
+        source = Published(catalog.storage, catalog.metadata, tables[0], (ra.to_numpy(), dec.to_numpy()))
+        tree = variant(source, change, tmp_path / "others" / catalog.name)
+        files = sorted(leaves(tree))
+        parts = [pq.read_table(path, partitioning=None) for path in files]
+        assert len(files) > 3
+        taken = [part.slice(0, len(part) // 4) for part in parts]
+        for path, part, of_others in zip(files, parts, [*taken[1:], taken[0]], strict=True):
+            pq.write_table(pa.concat_tables([part.slice(len(part) // 4), of_others]), path)
+        without("_metadata", "partition_info.csv")(tree)  # which would have other numbers
+        trees.append(tree)
+    monkeypatch.setattr(crossmatch, "_MOST_ROWS", 25)
+    a, b = (Catalog.open(catalog.uri) for catalog in ours)
+    for how, neighbours in (("inner", "all"), ("left", "all"), ("anti", 1)):
+        expected = wanted(*tables, neighbours, how, 300.0, 0.0)
+        asked = {"radius_arcsec": 300, "how": how, "neighbours": neighbours, "suffixes": ("", "_b")}
+        assert given_pairs(matched("right", a, Catalog.open(trees[1]), **asked)) == expected
+        assert given_pairs(matched("left", Catalog.open(trees[0]), b, **asked)) == expected

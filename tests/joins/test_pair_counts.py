@@ -100,6 +100,19 @@ def test_pairs_at_the_very_limits_count() -> None:
             assert histogram.tolist() == np.histogram(wanted, edges)[0].tolist()
 
 
+@pytest.mark.parametrize("last", [[151.0], [648_000.0], [1e6, 1_296_000.0, 2e6], [1e300]])
+def test_bins_may_reach_beyond_any_separation(last: list[float]) -> None:
+    """A chord grows with its angle up to half a turn alone: edges beyond must not say what is in a bin."""
+    left, right = crowd((10.0, 20.0), 0.5, 3000, 7), crowd((10.0, 20.0), 0.5, 3000, 8)
+    edges = np.array([0.0, 50.0, 100.0, *last])
+    listed_separations = listed(left, right, radius_arcsec=150.0)
+    for way in ("grid", "cells"):
+        pairs, histogram = counted(way, left, right, radius_arcsec=150.0, edges=edges)
+        assert histogram is not None
+        assert pairs == len(listed_separations) > 10_000
+        assert histogram.tolist() == np.histogram(listed_separations, edges)[0].tolist()
+
+
 def test_crowds_are_counted_by_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise they would be listed after all."""
     at_once: list[int] = []
