@@ -16,6 +16,8 @@ from hipslake import Catalog, ingest
 SEED = 20261129
 LARGE, SMALL, CROWD, OTHER_CROWD = "large", "small", "crowd", "other_crowd"
 SMALL_ROWS = 75_000
+PATCH, WHOLE = "patch", "whole_sky"
+LITTLE_ROWS = (1_000, 10_000, 100_000)
 JITTER = 0.3  # arcseconds from a row of the large catalog, of half of the small one
 _BASE_PIXELS = 12
 _CROWD_SIDE = 2.0  # degrees
@@ -53,6 +55,26 @@ def publish_small(warehouse: Path, small_rows: int) -> Catalog:
     dec = np.concatenate([dec, np.degrees(np.arcsin(rng.uniform(-1, 1, others)))])
     table = pa.table({"alert": np.arange(small_rows), "ra": ra, "dec": np.clip(dec, -90, 90)})
     return ingest(table, spec=_spec(SMALL), warehouse=warehouse, spark=False)
+
+
+def little_name(place: str, rows: int) -> str:
+    """What a small catalog is called.
+
+    >>> little_name(PATCH, 1000)
+    'patch_1k'
+    """
+    return f"{place}_{rows // 1000}k"
+
+
+def publish_little(warehouse: Path, place: str, rows: int) -> Catalog:
+    """Build a small catalog of a patch of 12 x 12 degrees at the equator, or of the whole sky."""
+    rng = np.random.default_rng([SEED, rows])
+    if place == PATCH:
+        ra, dec = rng.uniform(40, 52, rows), rng.uniform(-6, 6, rows)
+    else:
+        ra, dec = rng.uniform(0, 360, rows), np.degrees(np.arcsin(rng.uniform(-1, 1, rows)))
+    table = pa.table({"alert": np.arange(rows), "ra": ra, "dec": dec})
+    return ingest(table, spec=_spec(little_name(place, rows)), warehouse=warehouse, spark=False)
 
 
 def publish_crowds(warehouse: Path, rows: int) -> tuple[Catalog, Catalog]:

@@ -2,7 +2,8 @@
 
 A catalog over the whole sky and 75,000 positions, half of them beside rows of it: the nearest within an
 arcsecond, matched by the steps of `catalog_crossmatch`, published. The small side is held by every task, so
-that neither has a margin. Then two crowds of a patch of the sky, of which all pairs in a radius are counted.
+that neither has a margin. Then catalogs of 1,000 to 100,000 positions, beside LSDB, whole leaves and a k-d
+tree; and two crowds of a patch of the sky, of which all pairs in a radius are counted.
 
     python -m benchmarks.small_sides                     20M rows, and crowds of 1M
     python -m benchmarks.small_sides --rows 200M --page  the page goes to docs/
@@ -24,22 +25,27 @@ from typing import Any
 
 from hipslake import Catalog
 
-from benchmarks import machine
+from benchmarks import machine, small_side_matches
 from benchmarks.processes import ROOT, run_measured
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.small_side_skies import (
     CROWD,
     LARGE,
+    LITTLE_ROWS,
     OTHER_CROWD,
+    PATCH,
     SMALL,
     SMALL_ROWS,
+    WHOLE,
     crowd_radius,
+    little_name,
     publish_crowds,
     publish_large,
+    publish_little,
     publish_small,
 )
 
-CORES, CROWD_ROWS = 2, 1_000_000
+CORES, CROWD_ROWS, REPEATS = 2, 1_000_000, 3
 RADIUS = 1.0  # arcseconds
 PAIRS_PER_ROW = (20, 100)
 ROWS_BAR, PAIRS_BAR = 2.0, 2.7  # millions a second and core
@@ -66,6 +72,10 @@ def publish(folder: Path, rows: int) -> Path:
         publish_small(warehouse, SMALL_ROWS)
     if not all(_has(held / name, CROWD_ROWS) for name in (CROWD, OTHER_CROWD)):
         publish_crowds(warehouse, CROWD_ROWS)
+    for place in (PATCH, WHOLE):
+        for little in LITTLE_ROWS:
+            if not _has(held / little_name(place, little), little):
+                publish_little(warehouse, place, little)
     return warehouse
 
 
@@ -127,20 +137,22 @@ def match(warehouse: Path, scratch: Path, way: str, left: str, right: str) -> di
     }
 
 
-def count(warehouse: Path, pairs_per_row: float, *, binned: bool) -> dict[str, Any]:
-    """Count the pairs of the crowds; wall and processor seconds of the call alone."""
+def count(warehouse: Path, pairs_per_row: float, *, binned: bool, rows: bool) -> dict[str, Any]:
+    """Count the pairs of the crowds, or give them as rows; wall and processor seconds of the call alone."""
     left, right = (Catalog.open(warehouse / "catalogs" / name) for name in (CROWD, OTHER_CROWD))
     radius = crowd_radius(CROWD_ROWS, pairs_per_row)
     edges = [radius * edge / BINS for edge in range(BINS + 1)] if binned else None
     started = time.perf_counter(), time.process_time()
-    found = left.crossmatch(
-        right, radius_arcsec=radius, neighbours="all", count_only=True, separation_bins=edges
-    )
+    asked = {"radius_arcsec": radius, "neighbours": "all"}
+    if rows:
+        found = left.crossmatch(right, **asked)
+    else:
+        found = left.crossmatch(right, count_only=True, separation_bins=edges, **asked)
     return {
         "seconds": time.perf_counter() - started[0],
         "cpu": time.process_time() - started[1],
-        "pairs": found.rows,
-        "binned": None if found.separations is None else int(found.separations.sum()),
+        "pairs": found.num_rows if rows else found.rows,
+        "binned": None if rows or found.separations is None else int(found.separations.sum()),
     }
 
 
@@ -159,13 +171,16 @@ def measure(folder: Path, warehouse: Path, *inner: str) -> dict[str, Any]:
     return found | {"whole": usage.seconds, "whole_cpu": usage.cpu_seconds, "peak": usage.peak_bytes}
 
 
-def page(runs: list[dict[str, Any]], rows: int) -> tuple[str, bool]:
+def page(
+    runs: list[dict[str, Any]], around: tuple[list[str], dict[str, bool]], options: Any
+) -> tuple[str, bool]:
     """The outcome as a page, and whether every bar was kept."""
+    rows, more = options.rows, "" if options.repeats == REPEATS else f" --repeats {options.repeats}"
     lines = [
         "# Small sides and counting",
         "",
         f"{datetime.now(UTC):%Y-%m-%d}, {machine.described_in_a_line()}. Made by `make bench-small "
-        f'ARGS="--rows {format_count(rows)} --page"`.',
+        f'ARGS="--rows {format_count(rows)}{more} --page"`.',
         "",
         f"A catalog of {format_count(rows)} rows over the whole sky (id, ra, dec, mag) and one of "
         f"{SMALL_ROWS:,} positions, neither with a margin: the nearest within {RADIUS:g} arcsec, all "
@@ -192,31 +207,41 @@ def page(runs: list[dict[str, Any]], rows: int) -> tuple[str, bool]:
         bars[f"{kind[0]} x {kind[1]}, {kind[2]}: all runs give as many pairs"] = (
             len({run["pairs"] for run in mine}) == 1
         )
+    lines += around[0]
+    bars |= around[1]
     lines += [
         "",
         f"Two crowds of {format_count(CROWD_ROWS)} rows in the same four square degrees: all pairs within a "
-        "radius are counted by `crossmatch(count_only=True)`, their separations in bins or not. Seconds of "
-        "the call, which reads both catalogs.",
+        "radius are counted by `crossmatch(count_only=True)`, their separations in bins or not, or given as "
+        "rows. Seconds of the call, which reads both catalogs.",
         "",
-        "| pairs of a row | bins | pairs | seconds | CPU, s | M pairs/s and core, by CPU |",
+        "| pairs of a row | what | pairs | seconds | CPU, s | M pairs/s and core, by CPU |",
         "|---:|---|---:|---:|---:|---:|",
     ]
     counts = [run for run in runs if run["what"] == COUNT]
-    for per_row, binned in dict.fromkeys((run["per_row"], run["bins"]) for run in counts):
-        mine = [run for run in counts if (run["per_row"], run["bins"]) == (per_row, binned)]
+    walls: dict[tuple[int, str], float] = {}
+    for per_row, binned, given in dict.fromkeys((run["per_row"], run["bins"], run["rows"]) for run in counts):
+        kind = (per_row, binned, given)
+        mine = [run for run in counts if (run["per_row"], run["bins"], run["rows"]) == kind]
         wall, cpu = (median(run[name] for run in mine) for name in ("seconds", "cpu"))
-        speed = mine[0]["pairs"] / cpu / 1e6
-        lines.append(
-            f"| {per_row} | {BINS if binned else 'none'} | {mine[0]['pairs']} | {wall:.1f} | {cpu:.1f} "
-            f"| {speed:.2f} |"
-        )
+        speed, what = mine[0]["pairs"] / cpu / 1e6, "rows" if given else f"{BINS} bins" if binned else "count"
+        walls[per_row, what] = wall
+        lines.append(f"| {per_row} | {what} | {mine[0]['pairs']} | {wall:.1f} | {cpu:.1f} | {speed:.2f} |")
         if per_row == max(PAIRS_PER_ROW):
-            what = f"{per_row} pairs of a row, {'with' if binned else 'without'} bins"
-            bars[f"{what}: {PAIRS_BAR:g}M pairs a second and core"] = speed >= PAIRS_BAR
+            bars[f"{per_row} pairs of a row, {what}: {PAIRS_BAR:g}M pairs a second and core"] = (
+                speed >= PAIRS_BAR
+            )
         if binned:
             bars[f"{per_row} pairs of a row: every pair is in a bin"] = all(
                 run["binned"] == run["pairs"] for run in mine
             )
+    share = walls[min(PAIRS_PER_ROW), "count"] / walls[min(PAIRS_PER_ROW), "rows"]
+    bars[f"{min(PAIRS_PER_ROW)} pairs of a row: a count takes {share:.2f} of the time of rows, 0.5"] = (
+        share <= small_side_matches.COUNT_BAR
+    )
+    bars[f"{min(PAIRS_PER_ROW)} pairs of a row: as many are counted as given"] = (
+        len({run["pairs"] for run in counts if run["per_row"] == min(PAIRS_PER_ROW)}) == 1
+    )
     lines += ["", *(f"- {bar}: {'pass' if kept else '**FAIL**'}" for bar, kept in bars.items())]
     return "\n".join(lines) + "\n", all(bars.values())
 
@@ -238,22 +263,39 @@ def main(options: Any) -> int:
             runs.append(told | {"what": way, "left": left, "right": right})
             print(f"{left} x {right} {way}: {runs[-1]['seconds']:.1f} s", flush=True)
         for per_row in PAIRS_PER_ROW:
-            for binned in (False, True):
-                inner = [f"--run={COUNT}", f"--pairs-per-row={per_row}", *(["--bins"] if binned else [])]
-                told = measure(options.folder, warehouse, *inner)
-                runs.append(told | {"what": COUNT, "per_row": per_row, "bins": binned})
+            # With rows only where they fit into memory.
+            for flag in ([], ["--bins"], *([["--with-rows"]] if per_row == min(PAIRS_PER_ROW) else [])):
+                told = measure(
+                    options.folder, warehouse, f"--run={COUNT}", f"--pairs-per-row={per_row}", *flag
+                )
+                kind = {"per_row": per_row, "bins": "--bins" in flag, "rows": "--with-rows" in flag}
+                runs.append(told | {"what": COUNT} | kind)
                 print(f"{per_row} pairs of a row: {runs[-1]['cpu']:.1f} s of CPU", flush=True)
-    text, passed = page(runs, options.rows)
+    around = _around(options, warehouse)
+    text, passed = page(runs, around, options)
     print(text)
     place = ROOT / "docs" / "benchmarks" if options.page else options.folder
     (place / "small_sides.md").write_text(text)
     return 0 if passed else 1
 
 
+def _around(options: Any, warehouse: Path) -> tuple[list[str], dict[str, bool]]:
+    """The table of the small catalogs and its bars."""
+    report = options.folder / "report.json"
+    command = [sys.executable, "-m", "benchmarks.small_side_matches", str(warehouse)]
+    run_measured([*command, str(options.repeats), str(report)], log=options.folder / "small_sides.log")
+    peer: dict[str, float] = {}
+    if options.peer:
+        peer = small_side_matches.measure_peer(
+            warehouse, options.folder, options.peers_python, options.repeats
+        )
+    return small_side_matches.lines(json.loads(report.read_text()), peer)
+
+
 def run_inner(options: Any) -> None:
     """One measurement, in this process."""
     if options.run == COUNT:
-        told = count(options.warehouse, options.pairs_per_row, binned=options.bins)
+        told = count(options.warehouse, options.pairs_per_row, binned=options.bins, rows=options.with_rows)
     else:
         told = match(options.warehouse, options.scratch, options.run, options.left, options.right)
     options.report.write_text(json.dumps(told))
@@ -264,9 +306,14 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=parse_count, default=20_000_000, help="of the large catalog")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for data and outputs")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks/small_sides.md")
+    parser.add_argument("--no-peer", dest="peer", action="store_false", help="leave LSDB out")
+    parser.add_argument(
+        "--peers-python",
+        default=os.environ.get("HIPSLAKE_PEERS_PYTHON", str(ROOT / ".venv-peers" / "bin" / "python")),
+    )
     parser.add_argument(
         "--run", choices=[HERE, SPARK, COUNT], help="for the benchmark itself, as those below"
     )
@@ -274,6 +321,7 @@ if __name__ == "__main__":
     parser.add_argument("--right")
     parser.add_argument("--pairs-per-row", type=int)
     parser.add_argument("--bins", action="store_true")
+    parser.add_argument("--with-rows", action="store_true")
     parser.add_argument("--warehouse", type=Path)
     parser.add_argument("--scratch", type=Path)
     parser.add_argument("--report", type=Path)

@@ -35,6 +35,7 @@ from hipslake.sphere.regions import Region
 
 _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
+_PLAN_CELLS = 9  # the order of cells that say which leaves are near; finer ones than 7 arcmin take longer
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class Crossmatch(CatalogJoin):
             if pairing.small == "left":
                 right, only = pairing.right, inside
                 if self._outer is None:  # of which only what lies around the held rows is read
-                    around = points_widened(self._held_left.keys, pairing.reach_arcsec)
+                    around = points_widened(self._held_left.keys, pairing.reach_arcsec, finest=_PLAN_CELLS)
                     only = around if inside is None else inside.common(around)
                 plan = beside(plan, plan_stretches(right.storage, right.metadata, most_rows, only=only))
         if self._outer is not None:

@@ -71,7 +71,7 @@ def _bytes_of(side: Side) -> int:
     return max(numbers, side.metadata.total_bytes)
 
 
-def points_widened(h29: NDArray[np.int64], arcsec: float) -> Intervals:
+def points_widened(h29: NDArray[np.int64], arcsec: float, *, finest: int = _FINEST_CELLS) -> Intervals:
     """Return all that lies within a distance of order-29 pixels (ascending), and maybe more.
 
     Parameters
@@ -79,8 +79,10 @@ def points_widened(h29: NDArray[np.int64], arcsec: float) -> Intervals:
     h29 : int64[n]
     arcsec : float
         The distance.
+    finest : int
+        The highest order of the cells by which that is known.
     """
-    return widened(Intervals.union(h29, h29 + 1), arcsec, finest=_FINEST_CELLS)
+    return widened(Intervals.union(h29, h29 + 1), arcsec, finest=finest)
 
 
 @dataclass(frozen=True)
