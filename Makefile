@@ -93,7 +93,7 @@ bench-living: setup ## Measure a night of changed rows, and the match, index and
 bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy program (ARGS="--rows 2M" for a short one)
 	@$(with) python -m benchmarks.crossmatch $(ARGS)
 
-bench-small: setup ## Match 20M rows with 75,000, and count the pairs of crowds (ARGS="--rows 200M" takes more, and 12 GB of disk)
+bench-small: setup peers ## Match 20M rows with 1,000 to 100,000, beside LSDB, and count the pairs of crowds (ARGS="--rows 200M" takes more, and 12 GB of disk)
 	@$(with) python -m benchmarks.small_sides $(ARGS)
 
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)

@@ -1,4 +1,4 @@
-"""Matches with a small side, and their counts, give what a k-d tree of all rows gives, where they may go wrong."""
+"""Matches with a small side, and their counts, give what a k-d tree of all rows gives at hard places."""
 
 from __future__ import annotations
 
@@ -171,7 +171,10 @@ def test_of_leaves_without_statistics(
     tmp_path: Path, tables: tuple[pa.Table, pa.Table], neighbours: Any, how: str
 ) -> None:
     """Then nothing tells which row groups are near: all of those leaves are read."""
-    catalogs = [published(tmp_path, name, table, threshold="100 rows") for name, table in zip("ab", tables)]
+    catalogs = [
+        published(tmp_path, name, table, threshold="100 rows")
+        for name, table in zip("ab", tables, strict=True)
+    ]
     changed = 0
     for catalog in catalogs:
         for leaf in Path(catalog.uri).rglob("Npix=*.parquet"):
@@ -300,7 +303,7 @@ def test_filters_columns_and_suffixes_together(
 
 
 @pytest.mark.parametrize("side", SIDES)
-def test_inner_and_outer_of_places_that_have_nothing_in_common(tmp_path: Path, side: str) -> None:
+def test_further_sides_that_have_no_place_in_common(tmp_path: Path, side: str) -> None:
     """Three sides of which no left row is near both right ones: the places to be read have no common part."""
     rng = np.random.default_rng(8)
     a, b, c = (patch(rng, place, 0.01, 50) for place in ((10.0, 5.0), (10.0, 5.0), (190.0, -5.0)))
@@ -324,7 +327,10 @@ def test_held_rows_that_others_filed_elsewhere_are_found_where_they_lie(
     tmp_path: Path, tables: tuple[pa.Table, pa.Table], monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     """Rows of a leaf that lie in another one: what is held is ordered by where it lies."""
-    ours = [published(tmp_path, name, table, threshold="100 rows") for name, table in zip("ab", tables)]
+    ours = [
+        published(tmp_path, name, table, threshold="100 rows")
+        for name, table in zip("ab", tables, strict=True)
+    ]
     trees = []
     for catalog, (ra, dec) in zip(ours, ((side["ra"], side["dec"]) for side in tables), strict=True):
         source = Published(catalog.storage, catalog.metadata, tables[0], (ra.to_numpy(), dec.to_numpy()))
