@@ -193,12 +193,12 @@ def lines(found: list[dict[str, Any]], peer: dict[str, float]) -> tuple[list[str
     """The table of a page, and the bars with whether they were kept."""
     told = [
         "",
-        f"Small catalogs in a patch of 144 square degrees (`{PATCH}`) or over the whole sky (`{WHOLE}`), and "
-        f"the large one: the nearest within {RADIUS:g} arcsec, all columns, by `Catalog.crossmatch`, files in "
-        "the memory of the machine. `whole leaves` matches as catalogs are matched of which neither is small, "
-        "without a margin, so that pairs over the borders of right leaves are missing; LSDB computes the "
-        "same with its two workers up. Row groups and MB are those that are read of the large catalog, held "
-        "and by whole leaves.",
+        f"Small catalogs in a patch of 144 square degrees (`{PATCH}`) or over the whole sky (`{WHOLE}`), "
+        f"and the large one: the nearest within {RADIUS:g} arcsec, all columns, by `Catalog.crossmatch`, "
+        "files in the memory of the machine. `whole leaves` matches as catalogs are matched of which neither "
+        "is small, without a margin, so that pairs over the borders of right leaves are missing; LSDB "
+        "computes the same with its two workers up. Row groups and MB are those that are read of the large "
+        "catalog, held and by whole leaves.",
         "",
         "| left x right | pairs | held, s | whole leaves, s | LSDB, s | counted, s | row groups | by leaves "
         "| MB | by leaves |",
