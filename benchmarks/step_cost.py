@@ -41,6 +41,9 @@ class Way(NamedTuple):
     name: str
     conf: dict[str, str]
     without: tuple[str, ...] = ()  # of IN_THE_JOB
+    master: str = MASTER
+    library: Path | None = None  # an archive that travels with the job
+    variables: dict[str, str] = {}  # noqa: RUF012
 
 
 def ways(*, each: bool) -> list[Way]:
@@ -68,7 +71,7 @@ def measure(folder: Path, *, repeats: int, each: bool) -> list[dict[str, Any]]:
     samples: dict[str, list[dict[str, float]]] = {way.name: [] for way in ways_}
     for _ in range(repeats):
         for way in ways_:
-            samples[way.name].append(_once(way, folder))
+            samples[way.name].append(once(way, folder))
     return [
         {"way": name, "repeats": repeats}
         | {key: median(sample[key] for sample in taken) for key in ("seconds", "cpu_seconds", *PHASES)}
@@ -76,12 +79,15 @@ def measure(folder: Path, *, repeats: int, each: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _once(way: Way, folder: Path) -> dict[str, float]:
+def once(way: Way, folder: Path) -> dict[str, float]:
+    """Run the job once; return seconds, of the wall and of the processor, and those of each phase."""
     marks_file = folder / "marks.json"
-    command = ["spark-submit", "--master", MASTER]
+    command = ["spark-submit", "--master", way.master]
     for key, value in way.conf.items():
         command += ["--conf", f"{key}={value}"]
-    variables = environment() | {MARKS_FILE: str(marks_file), WITHOUT: " ".join(way.without)}
+    if way.library is not None:
+        command += ["--py-files", str(way.library)]
+    variables = environment() | way.variables | {MARKS_FILE: str(marks_file), WITHOUT: " ".join(way.without)}
     variables[BEGAN] = repr(time.time())
     usage = run_measured([*command, str(JOB)], log=folder / "step_cost.log", variables=variables)
     marks: list[float] = json.loads(marks_file.read_text())

@@ -2,18 +2,30 @@
 
 A Spark job spends most of its start on loading and checking classes, thousands of them, each time the
 same. The JVM can keep them in a file. This runs a small exchange, which touches what the jobs touch, and
-lets the JVM write the file at its end; jobs on a local master then start from it. It fits one Java and one
-Spark build: others ignore it.
+lets the JVM write the file at its end; jobs on a local master then start from it. Then it runs the exchange
+again on a little cluster of its own, and has the JVM load what the executor there has loaded: so drivers and
+executors of a cluster start from the same file, where they find it. It fits one Java and one Spark build:
+others ignore it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS
+from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS, SESSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A line of the JVM's log of classes, of one that stands in a file under its own name.
+_LOADED = re.compile(r"^([\w.$]+) source: (?:file|jrt|shared objects file)", re.MULTILINE)
+_CLUSTER = "local-cluster[1,1,1024]"  # a worker with a core and 1 GiB, of which executors are processes
 
 
 def write_archive(target: Path) -> None:
@@ -31,17 +43,32 @@ def write_archive(target: Path) -> None:
 
 
 def touch_classes() -> None:
-    """Do what the jobs do, with next to no data."""
+    """Do what the jobs do, with next to no data: in this JVM, and on a cluster of one executor."""
+    from hipslake.spark.session import open_session
+    from pyspark.sql import SparkSession
+
+    spark = open_session("class archive")
+    exchange_little(spark)
+    spark.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "classes")
+        settings = SESSION | {"spark.executor.extraJavaOptions": f"-Xlog:class+load:file={log}:none"}
+        spark = SparkSession.builder.master(_CLUSTER).config(map=settings).getOrCreate()
+        exchange_little(spark)
+        load_classes(spark, _LOADED.findall(log.read_text()))
+        spark.stop()
+
+
+def exchange_little(spark: SparkSession) -> None:
+    """Run two tasks, and a small exchange."""
     import pyarrow as pa
     from hipslake.spark.engine import SparkEngine
-    from hipslake.spark.session import open_session
 
     schema = pa.schema([("n", pa.int64())])
 
     def rows(number: int) -> list[pa.RecordBatch]:
         return [pa.record_batch([[number]], schema)]
 
-    spark = open_session("class archive")
     engine = SparkEngine(spark)
     engine.run(rows, tasks=2, result=schema)
     engine.exchange(
@@ -51,7 +78,19 @@ def touch_classes() -> None:
         reducer=lambda target, blocks: [block.rows for block in blocks],
         result=schema,
     )
-    spark.stop()
+
+
+def load_classes(spark: SparkSession, names: list[str]) -> None:
+    """Let the driver's JVM load classes, without running anything of them."""
+    from py4j.protocol import Py4JJavaError
+
+    java = spark._jvm.java.lang
+    loader = java.Thread.currentThread().getContextClassLoader()
+    for name in names:
+        try:
+            java.Class.forName(name, False, loader)
+        except Py4JJavaError:  # of a loader of its own
+            continue
 
 
 if __name__ == "__main__":

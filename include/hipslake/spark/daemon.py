@@ -1,9 +1,10 @@
-"""The process that Spark forks its Python workers from, where all run on this machine.
+"""The process that Spark forks its Python workers from.
 
 Spark's own daemon imports next to nothing, so that every worker spends its first seconds on importing pandas,
 pyarrow and the library. This one imports them once, before it forks.
 
-Only for local masters: on a cluster the library arrives with the tasks, after the daemon has started.
+On a local master Spark starts this module. On a cluster, where the library arrives with the job, it starts
+`hipslake.spark.executor_daemon`.
 """
 
 from __future__ import annotations
@@ -56,8 +57,13 @@ def ending_quietly(worker: Worker) -> Worker:
     return run
 
 
-if __name__ == "__main__":
+def serve() -> None:
+    """Be the daemon: prepare, and fork a worker whenever Spark asks for one, until it asks for the end."""
     prepare()
     daemon = import_module("pyspark.daemon")
     daemon.__dict__["worker"] = ending_quietly(daemon.worker)
     daemon.manager()
+
+
+if __name__ == "__main__":
+    serve()

@@ -16,10 +16,12 @@ LAUNCH: dict[str, str] = {
     "spark.ui.showConsoleProgress": "false",  # the jobs say themselves how far they are
 }
 
-# Only where driver and tasks are one process; a cluster's administrator decides about its executors.
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"  # the arithmetic is numpy's: C2 costs more than it wins
+# Only where driver and tasks are one process: a JVM that is told of two collectors does not start, and what a
+# cluster's administrator has told its executors is not known here.
 LOCAL_JAVA_OPTIONS: tuple[str, ...] = (
     "-XX:+UseParallelGC",  # large byte arrays and few objects: throughput counts, pauses do not
-    "-XX:TieredStopAtLevel=1",  # the arithmetic is numpy's: C2 costs more than it wins
+    FIRST_COMPILER,
 )
 CLASS_ARCHIVE = (
     "HIPSLAKE_CLASS_ARCHIVE"  # names the file that `make setup` writes: Spark's classes, loaded and checked
@@ -55,12 +57,18 @@ SESSION: dict[str, str] = {
     "spark.sql.ui.retainedExecutions": "20",
 }
 
-# How Python workers start where all run on one machine; a cluster has the library only once a job runs.
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"  # Spark puts the administrator's extra ones behind them
+DAEMON = "spark.python.daemon.module"
+LIBRARY = "hipslake.zip"  # what the library is called where it travels with a job
+DAEMON_ENTRY = "hipslake_daemon.py"  # and what executors start their Python daemon from, beside it
+
+# How Python workers start where all run on one machine. On a cluster the library arrives with the job: see
+# `executor_settings`.
 WORKERS: dict[str, str] = {
-    "spark.python.daemon.module": "hipslake.spark.daemon",  # forks them with all imports behind them
+    DAEMON: "hipslake.spark.daemon",  # forks them with all imports behind them
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
 }
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def launch_settings(master: str) -> dict[str, str]:
@@ -69,11 +77,34 @@ def launch_settings(master: str) -> dict[str, str]:
     Parameters
     ----------
     master : str
-        What the job is submitted to. JVM options and the start of workers are set for local masters.
+        What the job is submitted to. Options of the driver's JVM are set where it runs on this machine: on
+        local and standalone masters.
     """
     settings = dict(LAUNCH)
     if master.startswith("local"):
         settings |= WORKERS | {JAVA_OPTIONS: " ".join(java_options())}
+    elif master.startswith("spark://"):
+        settings[JAVA_OPTIONS] = " ".join(java_options((FIRST_COMPILER,)))
+    return settings
+
+
+def executor_settings(told: Mapping[str, str], *, library: bool) -> dict[str, str]:
+    """Return how the executors of a cluster start, in the session's settings; nothing for a local master.
+
+    Parameters
+    ----------
+    told : mapping of str to str
+        The session's settings so far, with those of `spark-defaults.conf`. What an administrator has told
+        executors comes after ours and wins: the last of two equal JVM options counts.
+    library : bool
+        Whether the library travels with the job as `LIBRARY`.
+    """
+    if told.get("spark.master", "local").startswith("local"):
+        return {}
+    options = [*java_options((FIRST_COMPILER,)), told.get(EXECUTOR_OPTIONS, "")]
+    settings = {EXECUTOR_OPTIONS: " ".join(options).strip()}
+    if library:
+        settings[DAEMON] = told.get(DAEMON, Path(DAEMON_ENTRY).stem)
     return settings
 
 
@@ -95,10 +126,13 @@ def door_settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def java_options() -> tuple[str, ...]:
-    """Return the options of a local driver's JVM, with the class archive that the environment names."""
+def java_options(options: tuple[str, ...] = LOCAL_JAVA_OPTIONS) -> tuple[str, ...]:
+    """Return options of a JVM, by default a local driver's, with the class archive that the environment names.
+
+    Other machines may have the archive at the same place, as containers of one image do. A JVM passes over an
+    archive that is missing or of another build; it need not say so in every log.
+    """
     archive = os.environ.get(CLASS_ARCHIVE, "")
     if not archive or not Path(archive).is_file():
-        return LOCAL_JAVA_OPTIONS
-    # A JVM of another build ignores the archive; it need not say so in every log.
-    return (*LOCAL_JAVA_OPTIONS, f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+        return options
+    return (*options, f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")

@@ -1,0 +1,15 @@
+"""What an executor of a cluster starts its Python daemon from: a copy of this file, beside the library's archive.
+
+Spark starts the daemon as a module by its name, in the executor's own folder, where the files of a job have
+arrived by then. The archive is not on the daemon's path: Spark tells workers of it with each task.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(1, str(Path(__file__).with_name("hipslake.zip")))
+    import_module("hipslake.spark.daemon").serve()
