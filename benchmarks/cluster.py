@@ -1,0 +1,278 @@
+"""What a Spark cluster costs, beside local cores: `make bench-cluster`.
+
+A standalone cluster of two workers with one core each, on loopback, takes turns with `local[2]`: one Spark step
+that does nothing, an ingest, and a cross-match of what another ingest has published. Both get the same
+library, zipped, as Airflow's operators send it. Ends with exit code 1 if a bar is missed, of the medians: twice
+the local time for the empty step, whole; 1.25 times for the ingest and 1.15 times for the cross-match, without
+what starting takes.
+
+    python -m benchmarks.cluster                          20M rows
+    python -m benchmarks.cluster --rows 2M --tasks step ingest --repeats 5
+    python -m benchmarks.cluster --page                   also writes docs/benchmarks/cluster.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from hipslake.spark.settings import launch_settings
+
+from benchmarks import crossmatch, machine, step_cost
+from benchmarks.ingest import Bench, million_rows
+from benchmarks.leaf_files import LeafFiles
+from benchmarks.processes import ROOT, environment, run_measured
+from benchmarks.runs import GIB, read_into_memory
+from benchmarks.sizes import format_count, parse_count
+from benchmarks.standalone import Standalone, standalone
+
+CORES = 2
+LOCAL_MASTER = f"local[{CORES},4]"
+WORKER_MEMORY = "3g"
+LOCAL, CLUSTER = "local cores", "cluster"
+STEP, INGEST, CROSSMATCH = "step", "ingest", "crossmatch"
+BARS = {STEP: 2.0, INGEST: 1.25, CROSSMATCH: 1.15}
+TITLES = {STEP: "one empty Spark step, whole", INGEST: "ingest, session up", CROSSMATCH: "cross-match, session up"}
+JUDGED = {STEP: "whole_seconds", INGEST: "seconds", CROSSMATCH: "seconds"}
+
+Run = dict[str, Any]
+
+
+class Verdict(NamedTuple):
+    """One bar: the cluster's median over that of local cores."""
+
+    what: str
+    ratio: float
+    most: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bar is met."""
+        return self.ratio <= self.most
+
+
+class Turns:
+    """The tasks, each on one master and then on the other."""
+
+    def __init__(self, folder: Path, cluster: Standalone, threshold: int) -> None:
+        self._folder = folder
+        self._cluster = cluster
+        self._threshold = threshold
+        self._library: Path | None = None
+
+    def step(self, where: str) -> Run:
+        """Run the empty step."""
+        from hipslake_airflow.hooks.library import build_library_archive
+
+        if self._library is None:
+            self._library = build_library_archive(self._folder)
+        master = self._cluster.url if where == CLUSTER else LOCAL_MASTER
+        way = step_cost.Way(
+            where,
+            launch_settings(master),
+            master=master,
+            library=self._library,
+            variables=self._cluster.variables,
+        )
+        told = step_cost.once(way, self._folder)
+        phases = {phase: told[phase] for phase in step_cost.PHASES}
+        return {"whole_seconds": told["seconds"], "cpu_seconds": told["cpu_seconds"], "phases": phases}
+
+    def ingest(self, where: str, rows: int) -> Run:
+        """Ingest a synthetic survey."""
+        source = Bench(self._folder, sys.executable, self._threshold).source(rows)
+        read_into_memory(source)
+        report, run = self._measured(
+            where, "benchmarks.hipslake_ingest", f"--source={source}", f"--threshold={self._threshold}"
+        )
+        written = LeafFiles.of(Path(report["dataset"]))
+        return run | {"written": sum(written.rows.values()), "files": len(written.rows)}
+
+    def crossmatch(self, where: str, warehouse: Path) -> Run:
+        """Match two catalogs of a warehouse."""
+        report, run = self._measured(where, "benchmarks.hipslake_crossmatch", f"--warehouse={warehouse}")
+        files = list(Path(report["dataset"]).rglob("*.parquet"))
+        shutil.rmtree(warehouse / "catalogs" / "a_x_b")
+        return run | {"written": report["rows"], "files": len(files)}
+
+    def _measured(self, where: str, module: str, *arguments: str) -> tuple[dict[str, Any], Run]:
+        output, report_file = self._folder / "output", self._folder / "report.json"
+        shutil.rmtree(output, ignore_errors=True)
+        master = self._cluster.url if where == CLUSTER else LOCAL_MASTER
+        variables = environment() | self._cluster.variables | {"HIPSLAKE_SPARK_MASTER": master}
+        command = [sys.executable, "-m", module, *arguments, f"--output={output}", f"--report={report_file}"]
+        os.sync()  # nobody pays for what another has left to write
+        usage = run_measured(
+            command, log=self._folder / f"cluster-{module}.log", variables=variables
+        )
+        report: dict[str, Any] = json.loads(report_file.read_text())
+        reported = {
+            f"{step}: {phase}": seconds
+            for step, phases in report["reported"].items()
+            for phase, seconds in phases.items()
+        }
+        return report, {
+            "seconds": report["seconds"],
+            "whole_seconds": usage.seconds - report["verify"],
+            "cpu_seconds": usage.cpu_seconds,
+            "peak_bytes": usage.peak_bytes,
+            "phases": report["phases"],
+            "reported": reported,
+        }
+
+
+def measure(options: Any, folder: Path) -> list[Run]:
+    """Run every task in turns; return the runs."""
+    runs: list[Run] = []
+    with standalone(folder / "cluster", workers=CORES, memory=WORKER_MEMORY) as cluster:
+        turns = Turns(folder, cluster, options.threshold)
+        for task in options.tasks:
+            for rows in options.rows if task != STEP else [0]:
+                warehouse = crossmatch.publish(folder, rows, options.threshold) if task == CROSSMATCH else None
+                for repeat in range(-1, options.repeats):
+                    for where in (LOCAL, CLUSTER):
+                        if repeat < 0 and rows and not options.warm_up:
+                            continue
+                        run = _one(turns, cluster, task, where, rows, warehouse)
+                        if repeat < 0:  # byte code and shared libraries came from disk
+                            continue
+                        runs.append({"task": task, "where": where, "rows": rows, "repeat": repeat} | run)
+                        print(_line(runs[-1]), flush=True)
+    return runs
+
+
+def _one(turns: Turns, cluster: Standalone, task: str, where: str, rows: int, warehouse: Path | None) -> Run:
+    cluster.wait_until_idle()
+    before = cluster.cpu_seconds()
+    if task == STEP:
+        run = turns.step(where)
+    elif task == INGEST:
+        run = turns.ingest(where, rows)
+    else:
+        assert warehouse is not None
+        run = turns.crossmatch(where, warehouse)
+    cluster.wait_until_idle()
+    run["cpu_seconds"] += cluster.cpu_seconds() - before
+    run["load"] = os.getloadavg()[0]
+    return run
+
+
+def _line(run: Run) -> str:
+    up = f"{run['seconds']:.1f} s up, " if "seconds" in run else ""
+    rows = f" {format_count(run['rows'])}" if run["rows"] else ""
+    return (
+        f"{run['task']}{rows}, {run['where']}: {up}{run['whole_seconds']:.1f} s whole, "
+        f"{run['cpu_seconds']:.1f} s of processor, load {run['load']:.1f}"
+    )
+
+
+def verdicts(runs: list[Run]) -> list[Verdict]:
+    """Judge the medians over the repeats."""
+    found = []
+    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+        times = {
+            where: median(run[JUDGED[task]] for run in _cell(runs, task, rows, where))
+            for where in (LOCAL, CLUSTER)
+        }
+        size = f"{format_count(rows)} rows, " if rows else ""
+        found.append(Verdict(f"{size}{TITLES[task]}", times[CLUSTER] / times[LOCAL], BARS[task]))
+    return found
+
+
+def _cell(runs: list[Run], task: str, rows: int, where: str) -> list[Run]:
+    return [run for run in runs if (run["task"], run["rows"], run["where"]) == (task, rows, where)]
+
+
+def unequal(runs: list[Run]) -> list[str]:
+    """What is not the same on both masters: rows and files that were written."""
+    told = []
+    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+        written = {
+            (run.get("written"), run.get("files"))
+            for run in runs
+            if (run["task"], run["rows"]) == (task, rows)
+        }
+        if len(written) > 1:
+            told.append(f"{task}, {format_count(rows)} rows: (rows, files) written are {sorted(written)}")
+    return told
+
+
+def page(runs: list[Run]) -> str:
+    """The page of the documentation."""
+    lines = [
+        "# A Spark cluster beside local cores",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine.described_in_a_line()}. Made by `make bench-cluster`.",
+        "",
+        f"Spark standalone on loopback, two workers with one core each, in turns with `{LOCAL_MASTER}`. The "
+        "library travels with each job. *Up* leaves out what starting takes: interpreters, the session, its "
+        "executors and Python workers. *Processor* is that of all processes, with executors and their Python. "
+        "Medians.",
+        "",
+        "| task | on | repeats | up, s | whole, s | processor, s |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+        for where in (LOCAL, CLUSTER):
+            cell = _cell(runs, task, rows, where)
+            up = f"{median(run['seconds'] for run in cell):.1f}" if task != STEP else ""
+            size = f" of {format_count(rows)} rows" if rows else ""
+            lines.append(
+                f"| {TITLES[task].split(',')[0]}{size} | {where} | {len(cell)} | {up} "
+                f"| {median(run['whole_seconds'] for run in cell):.1f} "
+                f"| {median(run['cpu_seconds'] for run in cell):.1f} |"
+            )
+    lines += ["", "## Bars", "", "| cluster over local cores | measured | wanted | |", "|---|---:|---:|---|"]
+    for verdict in verdicts(runs):
+        passed = "pass" if verdict.passed else "**FAIL**"
+        lines.append(f"| {verdict.what} | {verdict.ratio:.2f} | <= {verdict.most} | {passed} |")
+    lines += ["", "## Phases", "", "Seconds, medians."]
+    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+        size = f", {format_count(rows)} rows" if rows else ""
+        lines += ["", f"| {task}{size} | {LOCAL} | {CLUSTER} |", "|---|---:|---:|"]
+        key = "phases" if task == STEP else "reported"
+        cells = [_cell(runs, task, rows, where) for where in (LOCAL, CLUSTER)]
+        for phase in cells[0][0][key]:
+            times = [median(run[key].get(phase, 0.0) for run in cell) for cell in cells]
+            if max(times) >= 0.05:
+                lines.append(f"| {phase.replace('_', ' ')} | {times[0]:.1f} | {times[1]:.1f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, and write the page if it is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=million_rows, nargs="+", default=[20_000_000])
+    parser.add_argument("--tasks", nargs="+", choices=list(BARS), default=list(BARS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threshold", type=parse_count, default=1_000_000, help="rows of the largest leaf")
+    parser.add_argument("--warm-up", action="store_true", help="run each task once on each master before it counts")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for data and outputs")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks/cluster.md")
+    options: Any = parser.parse_args(argv)
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # inherited by all that is started
+    folder = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = measure(options, folder)
+    (folder / "cluster_runs.json").write_text(json.dumps(runs, indent=1) + "\n")
+    shutil.rmtree(folder / "output", ignore_errors=True)
+    text = page(runs)
+    if options.page:
+        (ROOT / "docs" / "benchmarks" / "cluster.md").write_text(text)
+    print(text)
+    for line in (wrong := unequal(runs)):
+        print(f"NO   {line}")
+    return int(bool(wrong) or not all(verdict.passed for verdict in verdicts(runs)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
