@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
@@ -23,10 +24,14 @@ from hipslake.engine.model import (
     Task,
 )
 from hipslake.engine.progress import reported
+from hipslake.errors import BlocksOutOfReachError
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
+from hipslake.spark.one_machine import FolderMark, executors_at_one_address
 from hipslake.spark.stream_drains import drain_files
 from hipslake.spark.transport import ThroughFiles, Transport
 from hipslake.storage.write_out import bytes_kept_unwritten
+
+log = logging.getLogger(__name__)
 
 
 class SparkEngine:
@@ -85,7 +90,7 @@ class SparkEngine:
         scratch: Scratch | None = None,
         at_once: int = 1,
     ) -> pa.Table:
-        with self._transport(scratch, targets) as transport:
+        def through(transport: Transport) -> pa.Table:
             frame = exchange(
                 self._spark,
                 sources=sources,
@@ -98,19 +103,36 @@ class SparkEngine:
             )
             return collected(frame)
 
+        with self._transport(scratch, targets) as transport:
+            try:
+                return through(transport)
+            except BlocksOutOfReachError:  # an executor has come on another machine: then as on any cluster
+                log.warning("Executors are not all on this machine any more: blocks go through the shuffle.")
+                return through(THROUGH_SHUFFLE)
+
     def drain(self, arriving: ArrivingFiles, task: BatchTask) -> None:
         drain_files(self._spark, arriving, task)
 
     @contextmanager
     def _transport(self, scratch: Scratch | None, targets: int) -> Iterator[Transport]:
         """Blocks take the short way where all tasks run on this machine."""
-        if scratch is None or not self.on_this_machine:
+        context, local = self._spark.sparkContext, self.on_this_machine
+        if scratch is None or not (local or executors_at_one_address(context)):
             yield THROUGH_SHUFFLE
             return
-        context = self._spark.sparkContext
         write_out = scratch.bytes > bytes_kept_unwritten()
-        with ThroughFiles.freeing(context, scratch.folder, targets, write_out=write_out) as transport:
-            yield transport
+        with ThroughFiles.freeing(
+            context, scratch.folder, targets, write_out=write_out, marked=not local
+        ) as transport:
+            yield transport if transport.mark is None or self._all_see(transport.mark) else THROUGH_SHUFFLE
+
+    def _all_see(self, mark: FolderMark) -> bool:
+        """Ask as many tasks as run at once."""
+        told = pa.schema([("seen", pa.bool_())])
+        asked = self.run(
+            lambda number: [pa.record_batch([[mark.seen()]], told)], tasks=self.cores, result=told
+        )
+        return all(asked["seen"].to_pylist())
 
     def _stages(self) -> list[Stage]:
         tracker = self._spark.sparkContext.statusTracker()

@@ -1,7 +1,8 @@
 """How blocks get from map tasks to reduce tasks: inside Spark's shuffle, or in files that only it points to.
 
 Through the shuffle works everywhere. Where all tasks run on one machine, a block can be written to a file and
-mapped into memory again, which spares its copies through the JVM: there only references are shuffled.
+mapped into memory again, which spares its copies through the JVM: there only references are shuffled. Executors
+of a cluster may be on one machine too; each of their tasks looks whether it is so.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pyarrow as pa
 from pyspark import Accumulator, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
+from hipslake.errors import BlocksOutOfReachError
+from hipslake.spark.one_machine import FolderMark
 from hipslake.storage.write_out import start_write_out
 
 _FREEING_SECONDS = 0.2
@@ -27,6 +30,7 @@ _GROUPS = 16
 _ALIGNMENT = 64  # of blocks in a file: what Arrow asks of buffers
 _PIECE = 64 << 10  # see hipslake.storage.local
 _WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
+_STREAM_BEGINS = b"\xff" * 4  # an Arrow IPC stream; a reference is text
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
 Unpack = Callable[[pa.Buffer], pa.RecordBatch]
@@ -79,17 +83,27 @@ class ThroughFiles:
     write_out : bool
         Let the kernel begin to write blocks to disk at once. It would come to that anyway where there are
         more than it keeps in memory, and then it lets map tasks wait.
+    mark : FolderMark or None
+        Stands in the folder where tasks might run elsewhere. A map task that does not see it sends its blocks
+        themselves, and a reduce task that does not see it cannot read those of others.
     """
 
     folder: str
     targets: int
     finished: Accumulator[list[int]] | None = None
     write_out: bool = False
+    mark: FolderMark | None = None
 
     @classmethod
     @contextmanager
     def freeing(
-        cls, context: SparkContext, folder: Path, targets: int, *, write_out: bool = False
+        cls,
+        context: SparkContext,
+        folder: Path,
+        targets: int,
+        *,
+        write_out: bool = False,
+        marked: bool = False,
     ) -> Iterator[ThroughFiles]:
         """Remove the blocks of targets as their tasks succeed, and the folder at the end of the block.
 
@@ -97,7 +111,8 @@ class ThroughFiles:
         """
         folder.mkdir(parents=True)
         finished = context.accumulator([], _Targets())
-        transport = cls(str(folder), targets, finished, write_out)
+        mark = FolderMark.put(folder) if marked else None
+        transport = cls(str(folder), targets, finished, write_out, mark)
         ended = Event()
 
         def free() -> None:
@@ -126,6 +141,10 @@ class ThroughFiles:
 
     @contextmanager
     def packing(self, source: int) -> Iterator[Pack]:
+        if not self._is_here:
+            with ThroughShuffle().packing(source) as pack_whole:
+                yield pack_whole
+            return
         name = f"{source:08d}-{secrets.token_hex(8)}.blocks"  # attempts may run at the same time
         with ExitStack() as opened:
             files: dict[int, _BlockFile] = {}
@@ -146,6 +165,12 @@ class ThroughFiles:
         files: dict[str, pa.Buffer] = {}  # mapped; blocks that come of them keep them so
 
         def unpack(payload: pa.Buffer) -> pa.RecordBatch:
+            if payload.slice(0, len(_STREAM_BEGINS)).to_pybytes() == _STREAM_BEGINS:
+                return _read(payload)
+            if not files and not self._is_here:
+                raise BlocksOutOfReachError(
+                    f"{self.folder}: blocks of an exchange lie there, on another machine than this task's"
+                )
             name, start, size = payload.to_pybytes().decode().rsplit(" ", 2)
             if name not in files:
                 with pa.memory_map(f"{self.folder}/{name}") as file:
@@ -153,6 +178,10 @@ class ThroughFiles:
             return _read(files[name].slice(int(start), int(size)))
 
         return unpack
+
+    @property
+    def _is_here(self) -> bool:
+        return self.mark is None or self.mark.seen()
 
     def arrived(self, target: int) -> None:
         if self.finished is not None:
