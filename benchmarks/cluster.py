@@ -1,10 +1,11 @@
 """What a Spark cluster costs, beside local cores: `make bench-cluster`.
 
-A standalone cluster of two workers with one core each, on loopback, takes turns with `local[2]`: one Spark step
-that does nothing, an ingest, and a cross-match of what another ingest has published. Both get the same
-library, zipped, as Airflow's operators send it. Ends with exit code 1 if a bar is missed, of the medians: twice
-the local time for the empty step, whole; 1.25 times for the ingest and 1.15 times for the cross-match, without
-what starting takes.
+A standalone cluster of two workers with one core each, on loopback, takes turns with `local[2]`: one Spark
+step that does nothing, an ingest, and a cross-match of what another ingest has published. Both get the same
+library, zipped, as Airflow's operators send it. The workers of another such cluster have an address each, so
+that the library takes them for two machines, and rows of an ingest go through Spark's shuffle. Ends with exit
+code 1 if a bar is missed, of the medians: twice the local time for the empty step, whole; 1.25 times for the
+ingest and 1.15 times for the cross-match, without what starting takes.
 
     python -m benchmarks.cluster                          20M rows
     python -m benchmarks.cluster --rows 2M --tasks step ingest --repeats 5
@@ -18,6 +19,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -29,24 +31,31 @@ from benchmarks import crossmatch, machine, step_cost
 from benchmarks.ingest import Bench, million_rows
 from benchmarks.leaf_files import LeafFiles
 from benchmarks.processes import ROOT, environment, run_measured
-from benchmarks.runs import GIB, read_into_memory
+from benchmarks.runs import read_into_memory
 from benchmarks.sizes import format_count, parse_count
-from benchmarks.standalone import Standalone, standalone
+from benchmarks.standalone import LOOPBACK, Standalone, standalone
 
 CORES = 2
 LOCAL_MASTER = f"local[{CORES},4]"
 WORKER_MEMORY = "3g"
-LOCAL, CLUSTER = "local cores", "cluster"
+LOCAL, CLUSTER, APART = "local cores", "cluster", "cluster of two addresses"
+PLACES = (LOCAL, CLUSTER, APART)
 STEP, INGEST, CROSSMATCH = "step", "ingest", "crossmatch"
 BARS = {STEP: 2.0, INGEST: 1.25, CROSSMATCH: 1.15}
-TITLES = {STEP: "one empty Spark step, whole", INGEST: "ingest, session up", CROSSMATCH: "cross-match, session up"}
+TITLES = {
+    STEP: "one empty Spark step, whole",
+    INGEST: "ingest, session up",
+    CROSSMATCH: "cross-match, session up",
+}
 JUDGED = {STEP: "whole_seconds", INGEST: "seconds", CROSSMATCH: "seconds"}
+
+DRIVER_VARIABLES = {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable}
 
 Run = dict[str, Any]
 
 
 class Verdict(NamedTuple):
-    """One bar: the cluster's median over that of local cores."""
+    """One bar: a cluster's median over that of local cores."""
 
     what: str
     ratio: float
@@ -61,11 +70,20 @@ class Verdict(NamedTuple):
 class Turns:
     """The tasks, each on one master and then on the other."""
 
-    def __init__(self, folder: Path, cluster: Standalone, threshold: int) -> None:
+    def __init__(self, folder: Path, clusters: dict[str, Standalone], threshold: int) -> None:
         self._folder = folder
-        self._cluster = cluster
+        self._clusters = clusters
         self._threshold = threshold
         self._library: Path | None = None
+
+    def cpu_seconds(self) -> float:
+        """Processor time of both clusters so far; waits until no executor of theirs is left."""
+        for cluster in self._clusters.values():
+            cluster.wait_until_idle()
+        return sum(cluster.cpu_seconds() for cluster in self._clusters.values())
+
+    def _master(self, where: str) -> str:
+        return self._clusters[where].url if where in self._clusters else LOCAL_MASTER
 
     def step(self, where: str) -> Run:
         """Run the empty step."""
@@ -73,13 +91,13 @@ class Turns:
 
         if self._library is None:
             self._library = build_library_archive(self._folder)
-        master = self._cluster.url if where == CLUSTER else LOCAL_MASTER
+        master = self._master(where)
         way = step_cost.Way(
             where,
             launch_settings(master),
             master=master,
             library=self._library,
-            variables=self._cluster.variables,
+            variables=DRIVER_VARIABLES,
         )
         told = step_cost.once(way, self._folder)
         phases = {phase: told[phase] for phase in step_cost.PHASES}
@@ -105,13 +123,10 @@ class Turns:
     def _measured(self, where: str, module: str, *arguments: str) -> tuple[dict[str, Any], Run]:
         output, report_file = self._folder / "output", self._folder / "report.json"
         shutil.rmtree(output, ignore_errors=True)
-        master = self._cluster.url if where == CLUSTER else LOCAL_MASTER
-        variables = environment() | self._cluster.variables | {"HIPSLAKE_SPARK_MASTER": master}
+        variables = environment() | DRIVER_VARIABLES | {"HIPSLAKE_SPARK_MASTER": self._master(where)}
         command = [sys.executable, "-m", module, *arguments, f"--output={output}", f"--report={report_file}"]
         os.sync()  # nobody pays for what another has left to write
-        usage = run_measured(
-            command, log=self._folder / f"cluster-{module}.log", variables=variables
-        )
+        usage = run_measured(command, log=self._folder / f"cluster-{module}.log", variables=variables)
         report: dict[str, Any] = json.loads(report_file.read_text())
         reported = {
             f"{step}: {phase}": seconds
@@ -131,26 +146,33 @@ class Turns:
 def measure(options: Any, folder: Path) -> list[Run]:
     """Run every task in turns; return the runs."""
     runs: list[Run] = []
-    with standalone(folder / "cluster", workers=CORES, memory=WORKER_MEMORY) as cluster:
-        turns = Turns(folder, cluster, options.threshold)
+    with ExitStack() as stack:
+        clusters = {
+            where: stack.enter_context(
+                standalone(folder / place, workers=CORES, memory=WORKER_MEMORY, apart=where == APART)
+            )
+            for where, place in ((CLUSTER, "cluster"), (APART, "cluster-apart"))
+            if where in options.places
+        }
+        turns = Turns(folder, clusters, options.threshold)
         for task in options.tasks:
             for rows in options.rows if task != STEP else [0]:
-                warehouse = crossmatch.publish(folder, rows, options.threshold) if task == CROSSMATCH else None
-                for repeat in range(-1, options.repeats):
-                    for where in (LOCAL, CLUSTER):
-                        if repeat < 0 and rows and not options.warm_up:
-                            continue
-                        run = _one(turns, cluster, task, where, rows, warehouse)
-                        if repeat < 0:  # byte code and shared libraries came from disk
-                            continue
+                warehouse = (
+                    crossmatch.publish(folder, rows, options.threshold) if task == CROSSMATCH else None
+                )
+                if task == STEP or options.warm_up:  # byte code and shared libraries come from disk once
+                    for where in options.places:
+                        _one(turns, task, where, rows, warehouse)
+                for repeat in range(options.repeats):
+                    for where in options.places:
+                        run = _one(turns, task, where, rows, warehouse)
                         runs.append({"task": task, "where": where, "rows": rows, "repeat": repeat} | run)
                         print(_line(runs[-1]), flush=True)
     return runs
 
 
-def _one(turns: Turns, cluster: Standalone, task: str, where: str, rows: int, warehouse: Path | None) -> Run:
-    cluster.wait_until_idle()
-    before = cluster.cpu_seconds()
+def _one(turns: Turns, task: str, where: str, rows: int, warehouse: Path | None) -> Run:
+    before = turns.cpu_seconds()
     if task == STEP:
         run = turns.step(where)
     elif task == INGEST:
@@ -158,8 +180,7 @@ def _one(turns: Turns, cluster: Standalone, task: str, where: str, rows: int, wa
     else:
         assert warehouse is not None
         run = turns.crossmatch(where, warehouse)
-    cluster.wait_until_idle()
-    run["cpu_seconds"] += cluster.cpu_seconds() - before
+    run["cpu_seconds"] += turns.cpu_seconds() - before
     run["load"] = os.getloadavg()[0]
     return run
 
@@ -176,14 +197,25 @@ def _line(run: Run) -> str:
 def verdicts(runs: list[Run]) -> list[Verdict]:
     """Judge the medians over the repeats."""
     found = []
-    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+    for task, rows in _tasks(runs):
         times = {
             where: median(run[JUDGED[task]] for run in _cell(runs, task, rows, where))
-            for where in (LOCAL, CLUSTER)
+            for where in _places(runs)
         }
         size = f"{format_count(rows)} rows, " if rows else ""
-        found.append(Verdict(f"{size}{TITLES[task]}", times[CLUSTER] / times[LOCAL], BARS[task]))
+        for where in (CLUSTER, APART):
+            if where in times and LOCAL in times:
+                what = f"{size}{TITLES[task]}: {where}"
+                found.append(Verdict(what, times[where] / times[LOCAL], BARS[task]))
     return found
+
+
+def _tasks(runs: list[Run]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((run["task"], run["rows"]) for run in runs))
+
+
+def _places(runs: list[Run]) -> list[str]:
+    return [where for where in PLACES if any(run["where"] == where for run in runs)]
 
 
 def _cell(runs: list[Run], task: str, rows: int, where: str) -> list[Run]:
@@ -193,7 +225,7 @@ def _cell(runs: list[Run], task: str, rows: int, where: str) -> list[Run]:
 def unequal(runs: list[Run]) -> list[str]:
     """What is not the same on both masters: rows and files that were written."""
     told = []
-    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+    for task, rows in _tasks(runs):
         written = {
             (run.get("written"), run.get("files"))
             for run in runs
@@ -213,14 +245,16 @@ def page(runs: list[Run]) -> str:
         "",
         f"Spark standalone on loopback, two workers with one core each, in turns with `{LOCAL_MASTER}`. The "
         "library travels with each job. *Up* leaves out what starting takes: interpreters, the session, its "
-        "executors and Python workers. *Processor* is that of all processes, with executors and their Python. "
-        "Medians.",
+        "executors and Python workers. The workers of the *cluster of two addresses* are taken for two "
+        "machines, so rows go through Spark's shuffle; on the other cluster executors find that they are on "
+        "the driver's machine, and rows go through files. *Processor* is that of all processes, with "
+        "executors and their Python. Medians.",
         "",
         "| task | on | repeats | up, s | whole, s | processor, s |",
         "|---|---|---:|---:|---:|---:|",
     ]
-    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
-        for where in (LOCAL, CLUSTER):
+    for task, rows in _tasks(runs):
+        for where in _places(runs):
             cell = _cell(runs, task, rows, where)
             up = f"{median(run['seconds'] for run in cell):.1f}" if task != STEP else ""
             size = f" of {format_count(rows)} rows" if rows else ""
@@ -234,15 +268,17 @@ def page(runs: list[Run]) -> str:
         passed = "pass" if verdict.passed else "**FAIL**"
         lines.append(f"| {verdict.what} | {verdict.ratio:.2f} | <= {verdict.most} | {passed} |")
     lines += ["", "## Phases", "", "Seconds, medians."]
-    for task, rows in dict.fromkeys((run["task"], run["rows"]) for run in runs):
+    for task, rows in _tasks(runs):
         size = f", {format_count(rows)} rows" if rows else ""
-        lines += ["", f"| {task}{size} | {LOCAL} | {CLUSTER} |", "|---|---:|---:|"]
+        places = _places(runs)
+        lines += ["", f"| {task}{size} | {' | '.join(places)} |", f"|---|{'---:|' * len(places)}"]
         key = "phases" if task == STEP else "reported"
-        cells = [_cell(runs, task, rows, where) for where in (LOCAL, CLUSTER)]
+        cells = [_cell(runs, task, rows, where) for where in places]
         for phase in cells[0][0][key]:
             times = [median(run[key].get(phase, 0.0) for run in cell) for cell in cells]
             if max(times) >= 0.05:
-                lines.append(f"| {phase.replace('_', ' ')} | {times[0]:.1f} | {times[1]:.1f} |")
+                told = " | ".join(f"{seconds:.1f}" for seconds in times)
+                lines.append(f"| {phase.replace('_', ' ')} | {told} |")
     return "\n".join(lines) + "\n"
 
 
@@ -253,9 +289,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--rows", type=million_rows, nargs="+", default=[20_000_000])
     parser.add_argument("--tasks", nargs="+", choices=list(BARS), default=list(BARS))
+    parser.add_argument("--places", nargs="+", choices=PLACES, default=list(PLACES))
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threshold", type=parse_count, default=1_000_000, help="rows of the largest leaf")
-    parser.add_argument("--warm-up", action="store_true", help="run each task once on each master before it counts")
+    parser.add_argument("--warm-up", action="store_true", help="run each task once before it counts")
     parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for data and outputs")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks/cluster.md")
     options: Any = parser.parse_args(argv)

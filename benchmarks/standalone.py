@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,30 +24,15 @@ _REGISTERED = re.compile("Successfully registered with master")
 
 
 class Standalone:
-    """A running cluster.
-
-    Attributes
-    ----------
-    url : str
-        Of its master.
-    variables : dict of str to str
-        What a driver on this machine has to know besides.
-    """
+    """A running cluster; `url` is that of its master."""
 
     def __init__(self, url: str, daemons: list[subprocess.Popen[bytes]]) -> None:
         self.url = url
-        self.variables = {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable}
         self._daemons = daemons
 
     def cpu_seconds(self) -> float:
         """Processor time of all its processes, with executors that have ended."""
         return sum(_cpu_seconds(daemon.pid) for daemon in self._daemons)
-
-    def peak_bytes(self) -> int:
-        """Proportional set sizes of all its processes together, now."""
-        from benchmarks.processes import weigh
-
-        return sum(weigh(daemon.pid).bytes for daemon in self._daemons)
 
     def wait_until_idle(self) -> None:
         """Wait until no executor is left of an earlier job."""
@@ -60,7 +44,7 @@ class Standalone:
 
 
 @contextmanager
-def standalone(folder: Path, *, workers: int, memory: str) -> Iterator[Standalone]:
+def standalone(folder: Path, *, workers: int, memory: str, apart: bool = False) -> Iterator[Standalone]:
     """Start a cluster; it is gone at the end of the block.
 
     Parameters
@@ -71,27 +55,34 @@ def standalone(folder: Path, *, workers: int, memory: str) -> Iterator[Standalon
         Each has one core.
     memory : str
         Of each worker, for its executors, such as `3g`.
+    apart : bool
+        Give each worker a loopback address of its own (Linux only), so that the library takes them for
+        machines of their own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         master = _start(stack, folder, "master", ["master.Master", "--host", LOOPBACK, "--port", "0"])
         url = _said(master, folder / "master.log", _MASTER)
-        size = ["--cores", "1", "--memory", memory, "--host", LOOPBACK, "--work-dir", str(folder / "work")]
         daemons = [master]
         for number in range(workers):
-            daemons.append(_start(stack, folder, f"worker-{number}", ["worker.Worker", *size, url]))
+            host = f"127.0.0.{1 + number}" if apart else LOOPBACK
+            size = ["--cores", "1", "--memory", memory, "--host", host, "--work-dir", str(folder / "work")]
+            service = ["worker.Worker", *size, url]
+            daemons.append(_start(stack, folder, f"worker-{number}", service, host))
         for number, daemon in enumerate(daemons[1:]):
             _said(daemon, folder / f"worker-{number}.log", _REGISTERED)
         yield Standalone(url, daemons)
 
 
-def _start(stack: ExitStack, folder: Path, name: str, service: list[str]) -> subprocess.Popen[bytes]:
+def _start(
+    stack: ExitStack, folder: Path, name: str, service: list[str], host: str = LOOPBACK
+) -> subprocess.Popen[bytes]:
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     kept = ("PATH", "HOME", "JAVA_HOME", "LANG")
     variables = {
         **{variable: os.environ[variable] for variable in kept if variable in os.environ},
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_LOCAL_IP": host,
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_DAEMON_MEMORY": "256m",
     }

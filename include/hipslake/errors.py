@@ -121,10 +121,6 @@ class NotReadableError(StorageError):
     retryable = False
 
 
-class BlocksOutOfReachError(StorageError):
-    """A task does not see the folder where blocks of an exchange wait for it: it runs on another machine."""
-
-
 class PathError(HipslakeError, ValueError):
     """A path leads out of the folder that it belongs into, or is none, or lies in no store that is known."""
 

@@ -26,8 +26,9 @@ _MASTER = re.compile(rf"Starting Spark master at spark://{re.escape(LOOPBACK)}:(
 class Cluster:
     """The processes of a cluster, and how to submit to it."""
 
-    def __init__(self, place: Path, stack: ExitStack) -> None:
+    def __init__(self, place: Path, stack: ExitStack, *, apart: bool = False) -> None:
         self.place = place
+        self.apart = apart
         self.python = third_party_python(place / "python")
         self.work = place / "work"
         self._stack = stack
@@ -70,11 +71,13 @@ class Cluster:
         """Have two workers, whatever became of earlier ones."""
         self.workers = [worker for worker in self.workers if worker.process.poll() is None]
         address = f"spark://{LOOPBACK}:{self.port}"
-        size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.work), "--host", LOOPBACK]
+        size = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.work)]
         fresh = []
         while len(self.workers) < WORKERS:
-            name = f"worker-{len(list(self.place.glob('worker-*')))}"
-            worker = self._start(name, "worker.Worker", *size, address)
+            number = len(list(self.place.glob("worker-*")))
+            host = f"127.0.0.{1 + number}" if self.apart else LOOPBACK
+            arguments = [*size, "--host", host, address]
+            worker = self._start(f"worker-{number}", "worker.Worker", *arguments, host=host)
             self.workers.append(worker)
             fresh.append(worker)
         for worker in fresh:
@@ -82,10 +85,18 @@ class Cluster:
 
     def has_run_python(self, worker: Tree) -> bool:
         """Whether an executor of the worker has Python processes, which hold tasks or have held them."""
-        family = psutil.Process(worker.process.pid).children(recursive=True)
-        return any("pyspark.daemon" in " ".join(_command_of(process)) for process in family)
+        return bool(self.python_of(worker))
 
-    def _start(self, name: str, service: str, *arguments: str) -> Tree:
+    def python_of(self, worker: Tree) -> list[psutil.Process]:
+        """The Python processes of a worker's executor: the daemon, and what it has forked."""
+        return [process for process in _family(worker) if "pyspark.worker" in _command_of(process)]
+
+    def executor_of(self, worker: Tree) -> psutil.Process:
+        """The JVM of a worker's executor."""
+        name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+        return next(process for process in _family(worker) if name in _command_of(process))
+
+    def _start(self, name: str, service: str, *arguments: str, host: str = LOOPBACK) -> Tree:
         command = [
             str(SPARK_HOME / "bin" / "spark-class"),
             f"org.apache.spark.deploy.{service}",
@@ -95,15 +106,16 @@ class Cluster:
         ]
         elsewhere = self.place / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
-        tree = started(command, self.place / name, env=self.environment, cwd=elsewhere)
+        variables = self.environment | {"SPARK_LOCAL_IP": host}
+        tree = started(command, self.place / name, env=variables, cwd=elsewhere)
         return self._stack.enter_context(tree)
 
 
 @contextmanager
-def running_cluster(place: Path) -> Iterator[Cluster]:
-    """Start a cluster; it is gone at the end of the block."""
+def running_cluster(place: Path, *, apart: bool = False) -> Iterator[Cluster]:
+    """Start a cluster; it is gone at the end of the block. `apart`: each worker at an address of its own."""
     with ExitStack() as stack:
-        yield Cluster(place, stack)
+        yield Cluster(place, stack, apart=apart)
 
 
 def third_party_python(folder: Path) -> Path:
@@ -113,6 +125,10 @@ def third_party_python(folder: Path) -> Path:
     # A path in a .pth file is added to sys.path, but the .pth files that lie there are not read.
     (packages / "third-party.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin" / "python"
+
+
+def _family(worker: Tree) -> list[psutil.Process]:
+    return psutil.Process(worker.process.pid).children(recursive=True)
 
 
 def _command_of(process: psutil.Process) -> list[str]:

@@ -74,7 +74,7 @@ class Deployment:
         return [
             name
             for name in workers
-            if any("pyspark.daemon" in _command(one) for one in self.cluster.background(name).family())
+            if any("pyspark.worker" in _command(one) for one in self.cluster.background(name).family())
         ]
 
 

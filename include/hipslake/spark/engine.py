@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pyarrow as pa
 from pyspark import Accumulator
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -24,11 +25,10 @@ from hipslake.engine.model import (
     Task,
 )
 from hipslake.engine.progress import reported
-from hipslake.errors import BlocksOutOfReachError
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
 from hipslake.spark.one_machine import FolderMark, executors_at_one_address
 from hipslake.spark.stream_drains import drain_files
-from hipslake.spark.transport import ThroughFiles, Transport
+from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles, Transport
 from hipslake.storage.write_out import bytes_kept_unwritten
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,10 @@ class SparkEngine:
         with self._transport(scratch, targets) as transport:
             try:
                 return through(transport)
-            except BlocksOutOfReachError:  # an executor has come on another machine: then as on any cluster
+            except PythonException as error:
+                if BlocksOutOfReachError.__name__ not in str(error):
+                    raise
+                # An executor has come on another machine: then as on any cluster.
                 log.warning("Executors are not all on this machine any more: blocks go through the shuffle.")
                 return through(THROUGH_SHUFFLE)
 

@@ -1,7 +1,7 @@
-"""What an executor of a cluster starts its Python daemon from: a copy of this file, beside the library's archive.
+"""What an executor of a cluster starts its Python daemon from: a copy of this file, beside the library's zip.
 
 Spark starts the daemon as a module by its name, in the executor's own folder, where the files of a job have
-arrived by then. The archive is not on the daemon's path: Spark tells workers of it with each task.
+arrived by then. The zip is not on the daemon's path: Spark tells workers of it with each task.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the executors of a cluster are processes of the driver's machine, and see the same folder as it does."""
+"""Whether the executors of a cluster are processes of the driver's machine, and see its folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FolderMark:
     token : str
         Random; what the file holds.
     boot : str
-        The id that the kernel of the machine has drawn; "" where it draws none, and then nobody sees the mark.
+        The id that the machine's kernel has drawn; "" where it draws none, and then nobody sees the mark.
     """
 
     path: str

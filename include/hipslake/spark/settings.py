@@ -46,8 +46,10 @@ SESSION: dict[str, str] = {
     # Blocks are Arrow buffers of numbers: lz4 finds little in them and costs more than the local disk.
     "spark.shuffle.compress": "false",
     # The exchange routes by a computed target and its blocks are the same in every attempt, so the
-    # safeguards against shuffles whose content depends on arrival order guard nothing here.
+    # safeguards against shuffles whose content depends on arrival order guard nothing here. They would take
+    # references to blocks, which each attempt has of its own, for other content, and fail the job.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.shuffle.checksum.enabled": "false",
     # What was done long ago is kept for a UI that these jobs do not have, and by a session that goes on for
     # hundreds of steps (a notebook's) it is asked for even less.
@@ -58,7 +60,7 @@ SESSION: dict[str, str] = {
 }
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"  # Spark puts the administrator's extra ones behind them
+EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"  # the administrator's extra ones come behind them
 DAEMON = "spark.python.daemon.module"
 LIBRARY = "hipslake.zip"  # what the library is called where it travels with a job
 DAEMON_ENTRY = "hipslake_daemon.py"  # and what executors start their Python daemon from, beside it
@@ -127,7 +129,7 @@ def door_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_options(options: tuple[str, ...] = LOCAL_JAVA_OPTIONS) -> tuple[str, ...]:
-    """Return options of a JVM, by default a local driver's, with the class archive that the environment names.
+    """Return options of a JVM, by default a local driver's, and the class archive of the environment.
 
     Other machines may have the archive at the same place, as containers of one image do. A JVM passes over an
     archive that is missing or of another build; it need not say so in every log.

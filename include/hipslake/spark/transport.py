@@ -1,8 +1,8 @@
 """How blocks get from map tasks to reduce tasks: inside Spark's shuffle, or in files that only it points to.
 
 Through the shuffle works everywhere. Where all tasks run on one machine, a block can be written to a file and
-mapped into memory again, which spares its copies through the JVM: there only references are shuffled. Executors
-of a cluster may be on one machine too; each of their tasks looks whether it is so.
+mapped into memory again, which spares its copies through the JVM: there only references are shuffled.
+Executors of a cluster may be on one machine too; each of their tasks looks whether it is so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import pyarrow as pa
 from pyspark import Accumulator, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
-from hipslake.errors import BlocksOutOfReachError
 from hipslake.spark.one_machine import FolderMark
 from hipslake.storage.write_out import start_write_out
 
@@ -31,6 +30,11 @@ _ALIGNMENT = 64  # of blocks in a file: what Arrow asks of buffers
 _PIECE = 64 << 10  # see hipslake.storage.local
 _WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
 _STREAM_BEGINS = b"\xff" * 4  # an Arrow IPC stream; a reference is text
+
+
+class BlocksOutOfReachError(Exception):
+    """A task does not see the folder where blocks wait for it: it runs on another machine."""
+
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
 Unpack = Callable[[pa.Buffer], pa.RecordBatch]

@@ -1,0 +1,187 @@
+"""How executors of a cluster are told to start, and blocks whose folder not all of them see."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+import pytest
+from hipslake.engine.model import Block, Scratch
+from hipslake.spark import one_machine, settings
+from hipslake.spark.engine import SparkEngine
+from hipslake.spark.one_machine import FolderMark, executors_at_one_address
+from hipslake.spark.settings import executor_settings, launch_settings
+from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles
+from pyspark.sql import SparkSession
+
+MASTER = {"spark.master": "spark://127.0.0.1:7077"}
+RESULT = pa.schema([("target", pa.int32()), ("n", pa.int64())])
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "spark.jsa"
+    path.touch()
+    monkeypatch.setenv(settings.CLASS_ARCHIVE, str(path))
+    return path
+
+
+@pytest.mark.parametrize("master", ["local", "local[2,4]", None])
+def test_local_masters_have_no_executors_to_start(master: str | None) -> None:
+    told = {} if master is None else {"spark.master": master}
+    assert executor_settings(told, library=True) == {}
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "yarn", "k8s://https://kubernetes"])
+def test_what_an_administrator_has_told_executors_comes_last(master: str, archive: Path) -> None:
+    told = {"spark.master": master, "spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=4 -Dsite=x"}
+    options = executor_settings(told, library=False)["spark.executor.defaultJavaOptions"].split()
+    assert f"-XX:SharedArchiveFile={archive}" in options
+    assert options[0] == "-XX:TieredStopAtLevel=1"
+    assert options[-2:] == ["-XX:TieredStopAtLevel=4", "-Dsite=x"]
+
+
+@pytest.mark.parametrize("collector", ["G1GC", "ParallelGC", "SerialGC", "ZGC"])
+def test_executors_start_with_any_collector_of_their_administrator(archive: Path, collector: str) -> None:
+    """A JVM that is told of two collectors does not start; an archive that is none is passed over."""
+    ours = executor_settings(MASTER, library=True)["spark.executor.defaultJavaOptions"].split()
+    archive.write_bytes(b"no archive")
+    missing = [option.replace(str(archive), "/nowhere/spark.jsa") for option in ours]
+    java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
+    for options in (ours, missing):
+        command = [java, *options, f"-XX:+Use{collector}", "-version"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "warning" not in (done.stdout + done.stderr).lower()
+
+
+def test_the_daemon_is_ours_only_where_the_library_travels_and_no_other_is_wanted() -> None:
+    daemon = "spark.python.daemon.module"
+    assert executor_settings(MASTER, library=True)[daemon] == "hipslake_daemon"
+    assert daemon not in executor_settings(MASTER, library=False)
+    assert executor_settings(MASTER | {daemon: "theirs"}, library=True)[daemon] == "theirs"
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "yarn", "local[2]"])
+def test_drivers_on_this_machine_start_from_the_archive(master: str, archive: Path) -> None:
+    options = launch_settings(master).get("spark.driver.extraJavaOptions", "")
+    assert (str(archive) in options) is (master != "yarn")
+    assert ("GC" in options) is (master == "local[2]")
+
+
+def test_an_executor_starts_the_daemon_of_the_library_beside_it(tmp_path: Path) -> None:
+    """From its own folder, with nothing of the project on its path."""
+    package = Path(settings.__file__).parents[1]
+    with zipfile.ZipFile(tmp_path / settings.LIBRARY, "w") as library:
+        for path in package.rglob("*.py"):
+            library.write(path, path.relative_to(package.parent))
+    entry = tmp_path / settings.DAEMON_ENTRY
+    entry.write_text((package / "spark" / "executor_daemon.py").read_text())
+    # Spark's daemon says where it listens, and ends when its standard input does.
+    program = f"""
+import runpy, sys
+from pathlib import Path
+try:
+    runpy.run_module({entry.stem!r}, run_name="__main__")
+except SystemExit:
+    missing = [name for name in sys.modules["hipslake.spark.daemon"].IMPORTED if name not in sys.modules]
+    Path("told").write_text(sys.modules["hipslake"].__file__ + " ".join(missing))
+"""
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(pyspark.__file__).parents[1])}
+    command = [sys.executable, "-c", program]
+    subprocess.run(
+        command, cwd=tmp_path, env=variables, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (tmp_path / "told").read_text() == f"{tmp_path / settings.LIBRARY}/hipslake/__init__.py"
+
+
+def test_a_mark_is_seen_in_its_folder_on_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = FolderMark.put(tmp_path)
+    assert mark.seen()
+    monkeypatch.setattr(one_machine, "_BOOT", tmp_path / "boot")
+    assert not mark.seen()  # a kernel that draws no id
+    (tmp_path / "boot").write_text("another\n")
+    assert not mark.seen()
+    monkeypatch.undo()
+    assert mark.seen()
+    FolderMark.put(tmp_path)  # another folder at the same path
+    assert not mark.seen()
+    Path(mark.path).unlink()
+    assert not mark.seen()
+
+
+def test_no_mark_is_seen_where_kernels_draw_no_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_machine, "_BOOT", tmp_path / "none")
+    assert not FolderMark.put(tmp_path).seen()
+
+
+def test_blocks_of_a_task_that_does_not_see_the_folder_travel_themselves(tmp_path: Path) -> None:
+    mark = FolderMark.put(tmp_path)
+    transport = ThroughFiles(str(tmp_path), 4, mark=mark)
+    rows = pa.record_batch({"n": pa.array(range(100))})
+    with transport.packing(0) as pack:
+        reference = pack(1, rows)
+    Path(mark.path).rename(tmp_path / "away")
+    with transport.packing(1) as pack:
+        whole = pack(1, rows)
+    assert len(list((tmp_path / "1").iterdir())) == 1
+    unpack = transport.unpacking()
+    assert unpack(whole).equals(rows)
+    with pytest.raises(BlocksOutOfReachError, match="on another machine"):
+        unpack(reference)
+    (tmp_path / "away").rename(mark.path)
+    unpack = transport.unpacking()
+    assert unpack(reference).equals(rows)
+    assert unpack(whole).equals(rows)
+
+
+def test_a_local_master_has_no_executors_at_an_address(spark: SparkSession) -> None:
+    assert not executors_at_one_address(spark.sparkContext)
+
+
+@pytest.mark.parametrize("lost", ["before the map tasks", "after a map task", "never"])
+def test_an_exchange_goes_on_where_tasks_lose_sight_of_the_folder(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    monkeypatch.setattr("hipslake.spark.engine.executors_at_one_address", lambda _: True)
+    monkeypatch.setattr(SparkEngine, "on_this_machine", False)
+    folder = tmp_path / "blocks"
+    if lost == "before the map tasks":
+        monkeypatch.setattr(SparkEngine, "_all_see", lambda self, mark: Path(mark.path).unlink() is None)
+
+    def mapper(task: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for target in (0, 2, 1):
+            yield target, pa.record_batch({"n": pa.array(range(100 * task, 100 * task + 10 * target + 1))})
+        if lost == "after a map task":
+            (folder / one_machine._NAME).unlink(missing_ok=True)
+
+    def reducer(target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        for block in blocks:
+            numbers = block.rows.column("n")
+            yield pa.record_batch([pa.array([target] * len(numbers), pa.int32()), numbers], schema=RESULT)
+
+    found = SparkEngine(spark).exchange(
+        sources=5,
+        mapper=mapper,
+        targets=3,
+        reducer=reducer,
+        result=RESULT,
+        scratch=Scratch(folder, 1e3),
+    )
+    expected = [
+        (target, n)
+        for target in range(3)
+        for task in range(5)
+        for n in range(100 * task, 100 * task + 10 * target + 1)
+    ]
+    told = found.sort_by([("target", "ascending"), ("n", "ascending")])
+    assert list(zip(told["target"].to_pylist(), told["n"].to_pylist(), strict=True)) == expected
+    assert not folder.exists()
