@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-small bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cube bench-sky bench-files bench-gzip bench-store bench-last page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest compiled test test-slow test-system fuzz soak sequences lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-living bench-crossmatch bench-small bench-margin bench-acid bench-hips bench-tables bench-delta bench-liquid bench-cluster bench-cube bench-sky bench-files bench-gzip bench-store bench-last page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -113,6 +113,9 @@ bench-delta: setup peers ## Compare clustering and upserts of Delta tables with 
 
 bench-liquid: setup ## Feed 50 nights to a table that is kept clustered, beside full clusterings (ARGS="--rows 80M" takes more rows)
 	@$(with) python -m benchmarks.liquid $(ARGS)
+
+bench-cluster: setup ## Hold a Spark cluster on loopback against local cores: a step, an ingest, a cross-match (ARGS="--rows 2M" for a short one)
+	@$(with) python -m benchmarks.cluster $(ARGS)
 
 bench-cube: setup ## Compare cubes with kartothek, if `make peers-cube` ran, and plan a million files (ARGS="--quick" takes 2M cells)
 	@$(with) python -m benchmarks.cube $(ARGS)

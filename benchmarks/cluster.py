@@ -76,11 +76,10 @@ class Turns:
         self._threshold = threshold
         self._library: Path | None = None
 
-    def cpu_seconds(self) -> float:
-        """Processor time of both clusters so far; waits until no executor of theirs is left."""
+    def wait_until_idle(self) -> None:
+        """Wait until no cluster has an executor left."""
         for cluster in self._clusters.values():
             cluster.wait_until_idle()
-        return sum(cluster.cpu_seconds() for cluster in self._clusters.values())
 
     def _master(self, where: str) -> str:
         return self._clusters[where].url if where in self._clusters else LOCAL_MASTER
@@ -101,7 +100,7 @@ class Turns:
         )
         told = step_cost.once(way, self._folder)
         phases = {phase: told[phase] for phase in step_cost.PHASES}
-        return {"whole_seconds": told["seconds"], "cpu_seconds": told["cpu_seconds"], "phases": phases}
+        return {"whole_seconds": told["seconds"], "phases": phases}
 
     def ingest(self, where: str, rows: int) -> Run:
         """Ingest a synthetic survey."""
@@ -136,8 +135,6 @@ class Turns:
         return report, {
             "seconds": report["seconds"],
             "whole_seconds": usage.seconds - report["verify"],
-            "cpu_seconds": usage.cpu_seconds,
-            "peak_bytes": usage.peak_bytes,
             "phases": report["phases"],
             "reported": reported,
         }
@@ -172,7 +169,7 @@ def measure(options: Any, folder: Path) -> list[Run]:
 
 
 def _one(turns: Turns, task: str, where: str, rows: int, warehouse: Path | None) -> Run:
-    before = turns.cpu_seconds()
+    turns.wait_until_idle()
     if task == STEP:
         run = turns.step(where)
     elif task == INGEST:
@@ -180,17 +177,14 @@ def _one(turns: Turns, task: str, where: str, rows: int, warehouse: Path | None)
     else:
         assert warehouse is not None
         run = turns.crossmatch(where, warehouse)
-    run["cpu_seconds"] += turns.cpu_seconds() - before
-    run["load"] = os.getloadavg()[0]
-    return run
+    return run | {"load": os.getloadavg()[0]}
 
 
 def _line(run: Run) -> str:
     up = f"{run['seconds']:.1f} s up, " if "seconds" in run else ""
     rows = f" {format_count(run['rows'])}" if run["rows"] else ""
     return (
-        f"{run['task']}{rows}, {run['where']}: {up}{run['whole_seconds']:.1f} s whole, "
-        f"{run['cpu_seconds']:.1f} s of processor, load {run['load']:.1f}"
+        f"{run['task']}{rows}, {run['where']}: {up}{run['whole_seconds']:.1f} s whole, load {run['load']:.1f}"
     )
 
 
@@ -247,10 +241,10 @@ def page(runs: list[Run]) -> str:
         "library travels with each job. *Up* leaves out what starting takes: interpreters, the session, its "
         "executors and Python workers. The workers of the *cluster of two addresses* are taken for two "
         "machines, so rows go through Spark's shuffle; on the other cluster executors find that they are on "
-        "the driver's machine, and rows go through files. *Processor* is that of all processes, with "
-        "executors and their Python. Medians.",
+        "the driver's machine, and rows go through files. *Load* is what the machine had to do besides, as "
+        "waiting processes at the end of a run. Medians.",
         "",
-        "| task | on | repeats | up, s | whole, s | processor, s |",
+        "| task | on | repeats | up, s | whole, s | load |",
         "|---|---|---:|---:|---:|---:|",
     ]
     for task, rows in _tasks(runs):
@@ -261,7 +255,7 @@ def page(runs: list[Run]) -> str:
             lines.append(
                 f"| {TITLES[task].split(',')[0]}{size} | {where} | {len(cell)} | {up} "
                 f"| {median(run['whole_seconds'] for run in cell):.1f} "
-                f"| {median(run['cpu_seconds'] for run in cell):.1f} |"
+                f"| {median(run['load'] for run in cell):.0f} |"
             )
     lines += ["", "## Bars", "", "| cluster over local cores | measured | wanted | |", "|---|---:|---:|---|"]
     for verdict in verdicts(runs):

@@ -30,10 +30,6 @@ class Standalone:
         self.url = url
         self._daemons = daemons
 
-    def cpu_seconds(self) -> float:
-        """Processor time of all its processes, with executors that have ended."""
-        return sum(_cpu_seconds(daemon.pid) for daemon in self._daemons)
-
     def wait_until_idle(self) -> None:
         """Wait until no executor is left of an earlier job."""
         end = time.monotonic() + STOP_SECONDS
@@ -118,15 +114,3 @@ def _said(process: subprocess.Popen[bytes], log: Path, what: re.Pattern[str]) ->
 def _executors(daemon: int) -> list[psutil.Process]:
     children = psutil.Process(daemon).children()
     return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
-
-
-def _cpu_seconds(root: int) -> float:
-    """Of a process, its descendants, and those of them that have ended and were waited for."""
-    total = 0.0
-    for process in [psutil.Process(root), *psutil.Process(root).children(recursive=True)]:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total

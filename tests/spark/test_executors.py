@@ -101,9 +101,7 @@ except SystemExit:
     assert (tmp_path / "told").read_text() == f"{tmp_path / settings.LIBRARY}/hipslake/__init__.py"
 
 
-def test_a_mark_is_seen_in_its_folder_on_its_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mark_is_seen_in_its_folder_on_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = FolderMark.put(tmp_path)
     assert mark.seen()
     monkeypatch.setattr(one_machine, "_BOOT", tmp_path / "boot")
