@@ -28,11 +28,11 @@ from typing import Any, NamedTuple
 from hipslake.spark.settings import launch_settings
 
 from benchmarks import crossmatch, machine, step_cost
-from benchmarks.ingest import Bench, million_rows
+from benchmarks.ingest import Bench
 from benchmarks.leaf_files import LeafFiles
 from benchmarks.processes import ROOT, environment, run_measured
 from benchmarks.runs import read_into_memory
-from benchmarks.sizes import format_count, parse_count
+from benchmarks.sizes import format_count, parse_count, parse_millions
 from benchmarks.standalone import LOOPBACK, Standalone, standalone
 
 CORES = 2
@@ -281,7 +281,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=million_rows, nargs="+", default=[20_000_000])
+    parser.add_argument("--rows", type=parse_millions, nargs="+", default=[20_000_000])
     parser.add_argument("--tasks", nargs="+", choices=list(BARS), default=list(BARS))
     parser.add_argument("--places", nargs="+", choices=PLACES, default=list(PLACES))
     parser.add_argument("--repeats", type=int, default=3)
