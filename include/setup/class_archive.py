@@ -45,11 +45,22 @@ def write_archive(target: Path) -> None:
 def touch_classes() -> None:
     """Do what the jobs do, with next to no data: in this JVM, and on a cluster of one executor."""
     from hipslake.spark.session import open_session
-    from pyspark.sql import SparkSession
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     spark = open_session("class archive")
     exchange_little(spark)
     spark.stop()
+    try:
+        touch_executor_classes()
+    except (PySparkException, Py4JError, OSError) as error:  # the archive is whole without them
+        print(f"hipslake: the archive has no classes of executors: {error}", file=sys.stderr)
+
+
+def touch_executor_classes() -> None:
+    """Do the same on a cluster of one executor, and load in this JVM what that has loaded."""
+    from pyspark.sql import SparkSession
+
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "classes")
         settings = SESSION | {"spark.executor.extraJavaOptions": f"-Xlog:class+load:file={log}:none"}

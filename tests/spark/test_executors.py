@@ -70,35 +70,64 @@ def test_the_daemon_is_ours_only_where_the_library_travels_and_no_other_is_wante
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "yarn", "local[2]"])
 def test_drivers_on_this_machine_start_from_the_archive(master: str, archive: Path) -> None:
-    options = launch_settings(master).get("spark.driver.extraJavaOptions", "")
-    assert (str(archive) in options) is (master != "yarn")
-    assert ("GC" in options) is (master == "local[2]")
+    told = launch_settings(master)
+    options = [told.get(f"spark.driver.{kind}JavaOptions", "") for kind in ("default", "extra")]
+    assert (str(archive) in " ".join(options)) is (master != "yarn")
+    assert ("GC" in " ".join(options)) is (master == "local[2]")
+    # The command line goes before spark-defaults.conf, where an administrator's extra options stand.
+    assert bool(options[1]) is (master == "local[2]")
 
 
-def test_an_executor_starts_the_daemon_of_the_library_beside_it(tmp_path: Path) -> None:
-    """From its own folder, with nothing of the project on its path."""
+def started_daemon(folder: Path, *, library: bool = True, without: str = "") -> list[str]:
+    """Start an executor's daemon from its own folder, with nothing of the project on its path.
+
+    Returns where it has the library from, and which of the modules that it should import it has not.
+    """
     package = Path(settings.__file__).parents[1]
-    with zipfile.ZipFile(tmp_path / settings.LIBRARY, "w") as library:
-        for path in package.rglob("*.py"):
-            library.write(path, path.relative_to(package.parent))
-    entry = tmp_path / settings.DAEMON_ENTRY
+    if library:
+        with zipfile.ZipFile(folder / settings.LIBRARY, "w") as archive:
+            for path in package.rglob("*.py"):
+                archive.write(path, path.relative_to(package.parent))
+    entry = folder / settings.DAEMON_ENTRY
     entry.write_text((package / "spark" / "executor_daemon.py").read_text())
     # Spark's daemon says where it listens, and ends when its standard input does.
     program = f"""
 import runpy, sys
 from pathlib import Path
+if {without!r}:
+    sys.modules[{without!r}] = None  # an import of it fails
 try:
     runpy.run_module({entry.stem!r}, run_name="__main__")
 except SystemExit:
-    missing = [name for name in sys.modules["hipslake.spark.daemon"].IMPORTED if name not in sys.modules]
-    Path("told").write_text(sys.modules["hipslake"].__file__ + " ".join(missing))
+    assert "pyspark.daemon" in sys.modules
+    if "hipslake" in sys.modules:
+        missing = [name for name in sys.modules["hipslake.spark.daemon"].IMPORTED if name not in sys.modules]
+        print("told", sys.modules["hipslake"].__file__, *missing, file=sys.stderr)
+    else:
+        print("told", file=sys.stderr)
 """
     variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(pyspark.__file__).parents[1])}
     command = [sys.executable, "-c", program]
-    subprocess.run(
-        command, cwd=tmp_path, env=variables, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    done = subprocess.run(
+        command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
-    assert (tmp_path / "told").read_text() == f"{tmp_path / settings.LIBRARY}/hipslake/__init__.py"
+    told = done.stderr.decode().splitlines()[-1].split()
+    assert told[0] == "told", done.stderr.decode()
+    return told[1:]
+
+
+def test_an_executor_starts_the_daemon_of_the_library_beside_it(tmp_path: Path) -> None:
+    assert started_daemon(tmp_path) == [f"{tmp_path / settings.LIBRARY}/hipslake/__init__.py"]
+
+
+def test_an_executor_without_the_library_beside_it_starts_the_daemon_of_spark(tmp_path: Path) -> None:
+    assert started_daemon(tmp_path, library=False) == []
+
+
+def test_a_package_that_an_executor_lacks_does_not_keep_the_daemon_from_starting(tmp_path: Path) -> None:
+    """The task that needs it says so, to the driver."""
+    found = started_daemon(tmp_path, without="healpy")
+    assert found[0] == f"{tmp_path / settings.LIBRARY}/hipslake/__init__.py"
 
 
 def test_a_mark_is_seen_in_its_folder_on_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +143,28 @@ def test_a_mark_is_seen_in_its_folder_on_its_machine(tmp_path: Path, monkeypatch
     assert not mark.seen()
     Path(mark.path).unlink()
     assert not mark.seen()
+
+
+def test_a_mark_of_another_user_is_not_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that an executor wrote there, the driver could not remove."""
+    mark, user = FolderMark.put(tmp_path), os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert not mark.seen()
+
+
+def test_a_mark_in_a_folder_that_cannot_be_written_to_is_not_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a container has mounted it for reading only; may this user, root may."""
+    mark, asked = FolderMark.put(tmp_path), []
+
+    def access(path: Path, mode: int) -> bool:
+        asked.append(path)
+        return not mode & os.W_OK
+
+    monkeypatch.setattr(os, "access", access)
+    assert not mark.seen()
+    assert asked == [tmp_path]
 
 
 def test_no_mark_is_seen_where_kernels_draw_no_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

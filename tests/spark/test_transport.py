@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,6 +98,31 @@ def test_attempts_at_one_map_task_do_not_meet(tmp_path: Path) -> None:
     assert len(list((tmp_path / "5").iterdir())) == 2
     unpack = transport.unpacking()
     assert unpack(lost).equals(unpack(kept))
+
+
+def test_an_attempt_that_nobody_waits_for_leaves_no_blocks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that still runs when its exchange has ended, and writes on while the folder is being removed."""
+    folder, refused = tmp_path / "write" / "blocks", []
+    remove = shutil.rmtree
+
+    def interrupted(path: Path, **options: bool) -> None:
+        try:
+            pack(1, batch(0, 10))
+        except FileNotFoundError:
+            refused.append(path)
+        pack(0, batch(10, 10))  # to a file that it has open
+        remove(path, **options)
+
+    with (
+        ThroughFiles(str(folder), 2).packing(0) as pack,
+        ThroughFiles.freeing(spark.sparkContext, folder, 2),
+    ):
+        pack(0, batch(0, 10))
+        monkeypatch.setattr(shutil, "rmtree", interrupted)
+    assert len(refused) == 1
+    assert not list(folder.parent.iterdir())
 
 
 def test_blocks_are_removed_once_the_tasks_of_their_group_have_succeeded(

@@ -1,8 +1,8 @@
 """Tasks that run twice on a cluster: beside each other, and again after an executor was lost.
 
 On a cluster whose workers have one address, blocks of the exchange wait in files; where they have two, in
-Spark's shuffle. Either way the catalog has to be that of a quiet run, byte for byte, and nothing may lie beside
-it.
+Spark's shuffle. Either way the catalog has to be that of a quiet run, byte for byte, and nothing may lie
+beside it.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 
 from hipslake.engine.own_process import tune_process
@@ -31,12 +32,17 @@ IMPORTED = (
 
 
 def prepare() -> None:
-    """Import what tasks need. No thread of ours or Python's may start: a fork would lose it."""
+    """Import what tasks need. No thread of ours or Python's may start: a fork would lose it.
+
+    A package that is missing is told by the task that needs it, whose error comes back to the driver.
+    """
     tune_process()
     prefer_installed_pyspark()
     for module in IMPORTED:
-        import_module(module)
-    import_module("hipslake.sphere.pixels").pixel_functions()
+        with suppress(ImportError):
+            import_module(module)
+    with suppress(ImportError):
+        import_module("hipslake.sphere.pixels").pixel_functions()
     gc.freeze()  # the workers share these pages as long as nobody walks over them
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,11 @@ _NAME = "seen-by-all"
 
 @dataclass(frozen=True)
 class FolderMark:
-    """A file in a folder, by which a process tells whether it sees that very folder, on the same machine.
+    """A file in a folder: by it a process tells whether it may work in that very folder, on the same machine.
+
+    Containers of one machine have its kernel's id in common: there the file tells. Virtual machines that were
+    copied while they ran have it in common too, and a shared disk: what is closed on one of them is then read
+    whole on the other.
 
     Attributes
     ----------
@@ -37,12 +42,20 @@ class FolderMark:
         return mark
 
     def seen(self) -> bool:
-        """Whether this process runs on the machine that the mark was put on, and sees it."""
+        """Whether this process is on the machine where the mark was put, sees it, and may write beside it.
+
+        It has to be the same user's: what another writes there, the driver could not remove.
+        """
         if not self.boot or self.boot != _boot_id():
             return False
+        mark = Path(self.path)
         try:
-            return Path(self.path).read_text() == self.token
-        except OSError:
+            return (
+                mark.read_text() == self.token
+                and mark.stat().st_uid == os.geteuid()
+                and os.access(mark.parent, os.W_OK | os.X_OK)
+            )
+        except (OSError, UnicodeDecodeError):
             return False
 
 

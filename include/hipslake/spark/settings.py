@@ -60,7 +60,8 @@ SESSION: dict[str, str] = {
 }
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"  # the administrator's extra ones come behind them
+# Extra options, which are an administrator's on a cluster, come behind default ones and win.
+DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
 DAEMON = "spark.python.daemon.module"
 LIBRARY = "hipslake.zip"  # what the library is called where it travels with a job
 DAEMON_ENTRY = "hipslake_daemon.py"  # and what executors start their Python daemon from, beside it
@@ -86,7 +87,7 @@ def launch_settings(master: str) -> dict[str, str]:
     if master.startswith("local"):
         settings |= WORKERS | {JAVA_OPTIONS: " ".join(java_options())}
     elif master.startswith("spark://"):
-        settings[JAVA_OPTIONS] = " ".join(java_options((FIRST_COMPILER,)))
+        settings[DRIVER_OPTIONS] = " ".join(java_options((FIRST_COMPILER,)))
     return settings
 
 

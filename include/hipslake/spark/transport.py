@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -137,7 +137,7 @@ class ThroughFiles:
         finally:
             ended.set()
             thread.join()
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
     def group_of(self, target: int) -> int:
         """The group of a target. Spark starts neighbours one after another, so they also end together."""
@@ -190,6 +190,17 @@ class ThroughFiles:
     def arrived(self, target: int) -> None:
         if self.finished is not None:
             self.finished.add([target])
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder while attempts that nobody waits for any more may still be writing to it.
+
+    Under its new name they open no further file in it, which would be left over.
+    """
+    gone = folder.with_name(f"{folder.name}.gone")
+    with suppress(OSError):
+        folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 class _BlockFile:
