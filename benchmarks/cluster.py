@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import sys
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -241,8 +242,8 @@ def page(runs: list[Run]) -> str:
         "library travels with each job. *Up* leaves out what starting takes: interpreters, the session, its "
         "executors and Python workers. The workers of the *cluster of two addresses* are taken for two "
         "machines, so rows go through Spark's shuffle; on the other cluster executors find that they are on "
-        "the driver's machine, and rows go through files. *Load* is what the machine had to do besides, as "
-        "waiting processes at the end of a run. Medians.",
+        "the driver's machine, and rows go through files. *Load* is how many "
+        "processes ran or waited in the minute before the end of a run, its own among them. Medians.",
         "",
         "| task | on | repeats | up, s | whole, s | load |",
         "|---|---|---:|---:|---:|---:|",
@@ -294,6 +295,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--warm-up", action="store_true", help="run each task once before it counts")
     parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for data and outputs")
     options: Any = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # not without the clusters
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # inherited by all that is started
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
