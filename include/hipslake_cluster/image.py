@@ -155,13 +155,18 @@ class Image:
             if step.word == "COPY":
                 for path in self._copied(step):
                     key.update(f"{path.relative_to(self.project)}\n".encode())
-                    key.update(path.read_bytes())
+                    key.update(os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes())
             yield key.hexdigest()
 
     def _copied(self, step: Step) -> list[Path]:
+        """Files and links; a link stays one, also where it leads to a folder."""
         sources = [self.project / name for name in shlex.split(step.text)[:-1]]
         found = [path for source in sources for path in ([source] if source.is_file() else source.rglob("*"))]
-        return sorted(path for path in found if path.is_file() and "__pycache__" not in path.parts)
+        return sorted(
+            path
+            for path in found
+            if (path.is_file() or path.is_symlink()) and "__pycache__" not in path.parts
+        )
 
     def _take(self, step: Step) -> None:
         if step.word == "FROM":
@@ -191,7 +196,8 @@ class Image:
         for path in self._copied(step):
             to = place / path.relative_to(self.project)
             to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, to)
+            to.unlink(missing_ok=True)
+            shutil.copy2(path, to, follow_symlinks=False)
 
     def _run(self, command: str) -> None:
         """Run a command of a step; what only root can do is looked for, or has nothing to do here."""

@@ -69,6 +69,40 @@ def test_only_what_is_copied_is_in_it(project: Path, tmp_path: Path) -> None:
     assert "No module named 'airflow'" in found.stderr
 
 
+def test_links_are_in_it_as_links(project: Path, tmp_path: Path) -> None:
+    (project / "code" / "jobs").mkdir()
+    (project / "code" / "jobs" / "job.py").write_text("1")
+    (project / "code" / "inner").mkdir()
+    link = project / "code" / "inner" / "jobs"
+    link.symlink_to("../jobs")
+    taken: list[str] = []
+    Image(project, tmp_path / "image").build()
+    there = tmp_path / "image/opt/hipslake/code/inner/jobs"
+    assert there.readlink() == Path("../jobs")
+    assert (there / "job.py").read_text() == "1"
+    Image(project, tmp_path / "image").build(taken.append)
+    assert taken == []
+    link.unlink()
+    link.symlink_to("../elsewhere")
+    Image(project, tmp_path / "image").build(taken.append)
+    assert taken
+    assert there.readlink() == Path("../elsewhere")
+
+
+def test_the_image_of_the_project_has_the_jobs_where_the_operators_look_for_them(tmp_path: Path) -> None:
+    """The folder of the jobs is a link in the package; a wheel has it whole."""
+    from hipslake_airflow.hooks.library import JOBS
+
+    steps = [step for step in read_steps(PROJECT / "Dockerfile") if step.word == "COPY"]
+    image = Image(PROJECT, tmp_path / "image")
+    for step in steps:
+        image._copy(step)
+    copied = tmp_path / "image" / "opt" / "hipslake" / JOBS.relative_to(PROJECT)
+    assert sorted(path.name for path in copied.glob("*.py")) == sorted(
+        path.name for path in JOBS.glob("*.py")
+    )
+
+
 def test_a_change_is_built_from_the_first_step_that_it_touches(project: Path, tmp_path: Path) -> None:
     taken: list[str] = []
     root = tmp_path / "image"

@@ -22,7 +22,7 @@ def test_arguments_of_spark_submit_come_from_no_param() -> None:
     from hipslake.steps.report import job_arguments
 
     given = job_arguments(["--request=--report=/x", "--report=/tmp/a b; rm -rf / --conf x=y"])
-    assert given == ("--report=/x", "/tmp/a b; rm -rf / --conf x=y")
+    assert given == ("--report=/x", "/tmp/a b; rm -rf / --conf x=y", "")
 
 
 def test_outputs_lie_only_where_the_operator_of_the_system_lets_them(

@@ -217,4 +217,6 @@ def test_job_arguments() -> None:
     assert job_arguments(["--request=s3://a/q.json", "--report=s3://a/p.json"]) == (
         "s3://a/q.json",
         "s3://a/p.json",
+        "",
     )
+    assert job_arguments(["--request=a", "--report=b", "--attempt=c"]).attempt == "c"

@@ -79,13 +79,15 @@ class Deployment:
 
 
 @contextmanager
-def running_deployment(specs: Path) -> Iterator[Deployment]:
+def running_deployment(specs: Path, **more: str) -> Iterator[Deployment]:
     """Start the deployment as `make cluster-up` does; everything of it is gone at the end of the block.
 
     Parameters
     ----------
     specs : Path
         The folder of the specs.
+    **more : str
+        Further variables, as a `.env` has them.
     """
     with tempfile.TemporaryDirectory(prefix="hipslake-cluster-") as folder:
         place = Path(folder)
@@ -108,6 +110,7 @@ def running_deployment(specs: Path) -> Iterator[Deployment]:
                 "HIPSLAKE_PARALLELISM": "3",
                 "HIPSLAKE_WORKER_CORES": "1",
                 "HIPSLAKE_WORKER_MEMORY": "1g",
+                **more,
             }
             try:
                 _run("up", variables)

@@ -55,6 +55,12 @@ class Records:
 TRUST = Records(
     "make test-system", "trust.jsonl", "trouble", ("runs", "tasks", "attempts", "faults", "seconds")
 )
+DRIVERS = Records(
+    "python -m pytest tests/trust/test_cluster_drivers.py",
+    "drivers.jsonl",
+    "trouble",
+    ("jobs", "drivers", "tries", "seconds"),
+)
 FUZZ = Records(
     "make fuzz", "fuzz.jsonl", "target", ("inputs", "read", "refused", "faults", "seed", "seconds")
 )
@@ -84,7 +90,7 @@ def main() -> None:
     """Write the tables into the page that the command line names."""
     page = Path(sys.argv[1])
     text = page.read_text()
-    for records in (TRUST, FUZZ, SOAK, TEN_NIGHTS, SEQUENCES):
+    for records in (TRUST, DRIVERS, FUZZ, SOAK, TEN_NIGHTS, SEQUENCES):
         text = records.written_into(text)
     page.write_text(text)
 

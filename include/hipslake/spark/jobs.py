@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, NoReturn
 
 from hipslake.engine.own_process import tune_process
+from hipslake.spark.driver_attempt import DriverAttempt
 from hipslake.spark.installed import prefer_installed_pyspark
 from hipslake.steps.registry import STEPS
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
-from hipslake.steps.run import RunFolder, StartedJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def run_job(name: str) -> NoReturn:
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    request_uri, report_uri = job_arguments()
+    arguments = job_arguments()
     tune_process()
     prefer_installed_pyspark()
     with ThreadPoolExecutor(1) as pool:
@@ -48,22 +48,27 @@ def run_job(name: str) -> NoReturn:
 
             start = time.perf_counter()
             opening: Future[SparkSession] = Future()
-            running = pool.submit(lambda: function.result()(request, SparkEngine(opening)))
-            try:  # here and not in the pool: Spark cancels its jobs at a signal to the main thread only
-                spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
-                started = StartedJob(application=spark.sparkContext.applicationId)
-                request.folder.write(RunFolder.job_path(request.step), started)
-                start_workers(SparkEngine(spark))
-            except BaseException as error:
-                opening.set_exception(error)
-                raise
-            seconds = time.perf_counter() - start
-            opening.set_result(spark)
-            report = running.result()
+            attempt = DriverAttempt.of(request, arguments.attempt)
+            with attempt.at_work():
+                running = pool.submit(lambda: function.result()(request, SparkEngine(opening)))
+                try:  # here and not in the pool: Spark cancels its jobs at a signal to the main thread only
+                    spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
+                    attempt.started(spark.sparkContext.applicationId)
+                    start_workers(SparkEngine(spark))
+                except BaseException as error:
+                    opening.set_exception(error)
+                    raise
+                seconds = time.perf_counter() - start
+                opening.set_result(spark)
+                report = running.result()
             return report.model_copy(update={"seconds": {"session": round(seconds, 4), **report.seconds}})
 
         code = execute_step(
-            in_session, STEPS[name].request_model, request_uri=request_uri, report_uri=report_uri
+            in_session,
+            STEPS[name].request_model,
+            request_uri=arguments.request_uri,
+            report_uri=arguments.report_uri,
+            is_wanted=lambda request: DriverAttempt.of(request, arguments.attempt).is_wanted(),
         )
     sys.exit(code)  # Spark's own shutdown hook stops the session, a second sooner than `spark.stop()` returns
 

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from pydantic import AwareDatetime, Field
 
@@ -308,7 +308,12 @@ def perform(step: Callable[[RequestT], ReportT], request: RequestT, report_type:
 
 
 def execute_step(
-    step: Callable[[RequestT], Report], request_type: type[RequestT], *, request_uri: str, report_uri: str
+    step: Callable[[RequestT], Report],
+    request_type: type[RequestT],
+    *,
+    request_uri: str,
+    report_uri: str,
+    is_wanted: Callable[[RequestT], bool] = lambda _: True,
 ) -> int:
     """Run a step from its request file and write its report file, also when it fails; return an exit code.
 
@@ -324,6 +329,9 @@ def execute_step(
         The model of the request file.
     request_uri, report_uri : str
         Where the request lies and where the report goes.
+    is_wanted : callable, optional
+        Whether anybody still waits for this attempt, by its request. If nobody does, no report is left: it
+        would stand for that of another attempt.
 
     Returns
     -------
@@ -350,15 +358,30 @@ def execute_step(
             if request is not None and is_finished(request):
                 return 1
         report = Report(step=request_type.step, ok=False, error=failure)
+    with suppress(Exception):  # a store that does not answer will not take the report either, and says so
+        if request is not None and not is_wanted(request):
+            log.error("Nobody waits for this attempt at step %s any more.", request_type.step)
+            return 1
     folder, name = Storage.of_file(report_uri)
     folder.write(name, (report.model_dump_json(indent=1) + "\n").encode())
     return 0 if report.ok else 1
 
 
-def job_arguments(arguments: Sequence[str] | None = None) -> tuple[str, str]:
-    """Return the request and report URIs that a job was started with: `--request=URI --report=URI`."""
+class JobArguments(NamedTuple):
+    """What a job is started with: `--request=URI --report=URI [--attempt=NAME]`."""
+
+    request_uri: str
+    report_uri: str
+    attempt: str = ""  # as `hipslake.steps.run.SubmittedJob` names it; empty: the task waits for the process
+
+
+def job_arguments(arguments: Sequence[str] | None = None) -> JobArguments:
+    """Return what a job was started with."""
     parser = argparse.ArgumentParser(description="One step of a hipslake run.")
     parser.add_argument("--request", required=True, help="URI of the request (JSON)")
     parser.add_argument("--report", required=True, help="URI that the report is written to (JSON)")
+    parser.add_argument(
+        "--attempt", default="", help="the name of the attempt, where its driver is not waited for"
+    )
     parsed = parser.parse_args(arguments)
-    return parsed.request, parsed.report
+    return JobArguments(parsed.request, parsed.report, parsed.attempt)

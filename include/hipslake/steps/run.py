@@ -138,6 +138,22 @@ class StartedJob(Frozen):
     """The Spark job of a step, once its session is open."""
 
     application: str  # its id, as the cluster's UI and the history server know it
+    attempt: str = ""  # of a job that is waited for by its run folder, as `SubmittedJob` says
+    beats: int = 0  # how often it has said since that it is at work
+
+
+class SubmittedJob(Frozen):
+    """A Spark job whose driver runs on the cluster, as whoever submits it says before.
+
+    The task that waits for it may be another one than that which has submitted it. A job whose attempt this
+    does not name, or no longer wants, ends.
+    """
+
+    attempt: str  # drawn for it
+    fingerprint: str  # of its request
+    is_accepted: bool = False  # by the cluster
+    driver: str = ""  # its id there
+    is_wanted: bool = True
 
 
 @dataclass(frozen=True)
@@ -183,6 +199,33 @@ class RunFolder:
     def job_path(step: str) -> str:
         """Path of what a step's Spark job says of itself when it starts."""
         return f"jobs/{step}.json"
+
+    @staticmethod
+    def submission_path(step: str) -> str:
+        """Path of what is said of a step's Spark job when it is submitted, if its driver runs elsewhere."""
+        return f"jobs/{step}.submitted.json"
+
+    def submission(self, step: str) -> SubmittedJob | None:
+        """Return what was last submitted of a step, as it is now; None: nothing was."""
+        return self._as_it_is(self.submission_path(step), SubmittedJob)
+
+    def started_job(self, step: str) -> StartedJob | None:
+        """Return what the last Spark job of a step says of itself now; None: it has not begun."""
+        return self._as_it_is(self.job_path(step), StartedJob)
+
+    def unwant(self, step: str, attempt: str) -> None:
+        """Have a job end, if it is the last one that was submitted of a step."""
+        submitted = self.submission(step)
+        if submitted is not None and submitted.attempt == attempt:
+            self.write(self.submission_path(step), submitted.model_copy(update={"is_wanted": False}))
+
+    def _as_it_is(self, path: str, model: type[Model]) -> Model | None:
+        """Read a file that others change while this process runs."""
+        storage = Storage(self.storage.root)
+        try:
+            return parse(model, storage.read(path), where=storage.uri(path))
+        except FileNotFoundError:
+            return None
 
     def application(self, step: str) -> str:
         """Return the id of the Spark application that the last attempt at a step was; "" if it was none."""

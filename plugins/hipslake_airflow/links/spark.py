@@ -46,7 +46,7 @@ def spark_page(connection: Connection, application: str = "") -> str:
         An address in the connection is none of the web.
     """
     extra = connection.extra_dejson
-    history, ui = (_checked(connection, name, extra.get(name) or "") for name in (HISTORY, UI))
+    history, ui = (checked_address(connection, name, extra.get(name) or "") for name in (HISTORY, UI))
     if not application:
         return history or ui
     there = quote(application, safe="")
@@ -59,7 +59,7 @@ def spark_page(connection: Connection, application: str = "") -> str:
     return f"{ui}/app/?appId={there}" if (connection.host or "").startswith("spark://") else ui
 
 
-def _checked(connection: Connection, name: str, url: str) -> str:
+def checked_address(connection: Connection, name: str, url: str) -> str:
     """A link that a browser follows must not be anything else, such as `javascript:`."""
     if not url:
         return ""

@@ -60,10 +60,14 @@ class ReportingMixin(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Perform the step and return the summary of its report; errors that cannot pass end the task."""
+        return self.pass_on(context, lambda: self.perform(context))
+
+    def pass_on(self, context: Context, step: Callable[[], Report]) -> dict[str, Any]:
+        """Do all that `execute` does, of a step that is performed by a callable."""
         with told_at_the_end(self.task_id, context):
             use_storage_connection()
             self.prepare(context)
-            summary = self.push_report(lambda: self.perform(context))
+            summary = self.push_report(step)
             self.finish(context, self._report)
             reason = self.skip_reason(self._report)
             if reason is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -17,13 +19,24 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from hipslake_airflow.failures import failure_to_raise
 from hipslake_airflow.hooks.library import LIBRARY, build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
+from hipslake_airflow.hooks.spark_driver import (
+    is_driver_on_cluster,
+    master_page,
+    prepare_driver,
+    start_seconds,
+    submit_driver,
+)
 from hipslake_airflow.links.spark import SparkLink, spark_page
 from hipslake_airflow.operators.reporting import ReportingMixin
 from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder, StartsRun
+from hipslake_airflow.triggers.spark_driver import SparkDriverTrigger
 
 if TYPE_CHECKING:
     from hipslake.steps.registry import Step
     from hipslake.steps.report import Report, Request
+    from hipslake.steps.run import RunFolder
+
+_LONGEST_WAIT = timedelta(days=30)
 
 
 class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
@@ -31,6 +44,10 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
 
     A finished report with the same fingerprint is taken over without starting Spark. What the job says is not
     retryable ends the task at once; a job that died without a report is retried.
+
+    Where a standalone cluster runs the driver (deploy mode `cluster`), the task is deferred once the job is
+    submitted: no worker waits for it. What the run folder says of the job, and not this task, is what leads
+    back to it, so that whoever tries the task again goes on waiting for the same job.
 
     Only `run_uri` is templated. The application, its archives and its configuration never come from params.
 
@@ -55,6 +72,9 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
     spark_page = ""  # where Spark shows the job
     in_standing_session = True
     """Whether the step can do with a JVM that other processes have used; one that Spark calls back cannot."""
+    _attempt: tuple[RunFolder, str, str] | None = None
+    """The run folder, the step and the attempt that was submitted here to a cluster that runs drivers."""
+    _driver = ""  # its id there
 
     def __init__(
         self,
@@ -95,7 +115,16 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         done = self._done_in_session(request, step)
         if done is not None:
             return done
-        report = self._submitted(request, step, context)
+        if is_driver_on_cluster(SparkSubmitOperator._get_hook(self)):
+            self._leave_to_cluster(request, context)
+        return self._checked(self._submitted(request, step, context))
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Take the report of a job that the cluster has run; called when the trigger has fired."""
+        return self.pass_on(context, lambda: self._waited_for(context, event))
+
+    def _checked(self, report: Report) -> Report:
+        """Return a report that is of a step that went well; raise what another one says."""
         if report.error is not None:
             if not report.error.is_expected:
                 self.log.error("The job says:\n%s", report.error.trace or report.error.message)
@@ -116,6 +145,80 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
             give_up()
         if self._hook is not None:
             super().on_kill()
+        if self._attempt is not None:
+            folder, step, attempt = self._attempt
+            folder.unwant(step, attempt)
+
+    def submit_job(self, context: Context) -> str:
+        """Submit a job whose driver runs on the cluster; called by the provider's operator."""
+        assert self._hook is not None  # made by `execute` of the provider's operator
+        self._driver = submit_driver(self._hook)
+        return self._driver
+
+    def poll_until_complete(self, external_id: Any, context: Context) -> None:
+        """Return at once: a trigger waits for the job."""
+
+    def _leave_to_cluster(self, request: Request, context: Context) -> NoReturn:
+        """Submit a job whose driver runs on the cluster, unless it is there; wait in the triggerer."""
+        from hipslake.steps.run import RunFolder, SubmittedJob
+
+        folder, fingerprint = request.folder, request.fingerprint()
+        may_wait, page = start_seconds(), master_page(BaseHook.get_connection(self._conn_id))
+        there = folder.submission(request.step)
+        if there is not None and there.is_accepted and there.is_wanted and there.fingerprint == fingerprint:
+            self.log.info(
+                "The job of step %s was submitted by another attempt; waiting for it.", request.step
+            )
+            attempt = there.attempt
+        else:
+            attempt = secrets.token_hex(8)
+            self._attempt = folder, request.step, attempt
+            submitted = SubmittedJob(attempt=attempt, fingerprint=fingerprint)
+            folder.write(RunFolder.submission_path(request.step), submitted)
+            try:
+                self._submit(request, context, f"--attempt={attempt}")
+            except AirflowException:
+                folder.unwant(request.step, attempt)
+                if not folder.storage.is_file(RunFolder.report_path(request.step)):
+                    raise
+                # It has ended with a report, before its submission had.
+            else:
+                accepted = submitted.model_copy(update={"is_accepted": True, "driver": self._driver})
+                folder.write(RunFolder.submission_path(request.step), accepted)
+        wait = self.execution_timeout or _LONGEST_WAIT
+        self.defer(
+            trigger=SparkDriverTrigger(
+                run_uri=folder.uri,
+                step=request.step,
+                attempt=attempt,
+                start_seconds=may_wait,
+                page=page,
+                deadline=(datetime.now(UTC) + wait).isoformat(),
+            ),
+            method_name="execute_complete",
+        )
+
+    def _waited_for(self, context: Context, event: dict[str, Any]) -> Report:
+        """Return the report of a job that the cluster has run."""
+        from hipslake.steps.registry import STEPS
+        from hipslake.steps.report import Failure
+        from hipslake.steps.run import RunFolder, parse
+
+        if "failure" in event:
+            raise failure_to_raise(Failure.model_validate(event["failure"]))
+        request, step = self.request(context), STEPS[self.step]
+        folder, report_path = request.folder, RunFolder.report_path(request.step)
+        self._show_job(context, folder.application(request.step))
+        folder.unwant(request.step, event["attempt"])  # whoever tries again submits another one
+        if not folder.storage.is_file(report_path):
+            raise AirflowException(
+                f"The job {step.job} ended without a report: {event['lost']}. Its log is on the worker that "
+                "ran its driver; common causes are too little memory, too few cores, a worker that died, and "
+                "a library or Python that is not at the same path there"
+            )
+        return self._checked(
+            parse(step.report_model, folder.storage.read(report_path), where=folder.uri_of(report_path))
+        )
 
     def _done_in_session(self, request: Request, step: Step) -> Report | None:
         """Do the step in the Spark session that stands; None: there is none, or it was not to be had."""
@@ -145,18 +248,12 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         from hipslake.steps.run import RunFolder, parse
 
         folder, report_path = request.folder, RunFolder.report_path(request.step)
-        request_uri = folder.write(RunFolder.request_path(request.step), request)
-        for path in (report_path, RunFolder.job_path(request.step)):
-            if folder.storage.is_file(path):
-                folder.storage.delete(path)  # of an earlier attempt; it must not stand for this one
-        self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
         failure: Exception | None = None
         with tempfile.TemporaryDirectory(prefix="hipslake-") as temporary:
-            if not _is_here(self._get_hook()):
+            if not _is_here(SparkSubmitOperator._get_hook(self)):
                 self.py_files = str(build_library_archive(Path(temporary)))
-            self._show_job(context, "")
             try:
-                SparkSubmitOperator.execute(self, context)
+                self._submit(request, context)
             except AirflowFailException:
                 raise
             except (AirflowException, RuntimeError) as error:  # the latter where YARN tells of the job's end
@@ -169,6 +266,19 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
             f"The job {step.job} ended without a report: its process or a worker died. Look at the end of "
             "its log above; common causes are too little memory, a lost executor and a full disk"
         ) from failure
+
+    def _submit(self, request: Request, context: Context, *more: str) -> None:
+        """Write the request and submit the job, with more arguments; wait where no trigger does."""
+        from hipslake.steps.run import RunFolder
+
+        folder, report_path = request.folder, RunFolder.report_path(request.step)
+        request_uri = folder.write(RunFolder.request_path(request.step), request)
+        for path in (report_path, RunFolder.job_path(request.step)):
+            if folder.storage.is_file(path):
+                folder.storage.delete(path)  # of an earlier attempt; it must not stand for this one
+        self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}", *more]
+        self._show_job(context, "")
+        SparkSubmitOperator.execute(self, context)
 
     def _show_job(self, context: Context, application: str) -> None:
         """Let the task link to its job, also while it runs; Airflow itself pushes links when it has ended."""
@@ -186,7 +296,9 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         master = check_master(self._conn_id, hook._connection["master"])
         if master == "local[*]" or (master.startswith("local[") and "," not in master):
             self.log.warning("Master %s never retries a failed task; local[*,4] does.", master)
-        if not hook._is_yarn and not hook._is_kubernetes and hook._connection["deploy_mode"] != "cluster":
+        if is_driver_on_cluster(hook):
+            prepare_driver(hook, self.application)
+        elif not hook._is_yarn and not hook._is_kubernetes and hook._connection["deploy_mode"] != "cluster":
             hook._conf = {**launch_conf(master), **(self.conf or {})}
             hook._env_vars = {**client_environment(), **(self.env_vars or {})}
         if _is_here(hook):

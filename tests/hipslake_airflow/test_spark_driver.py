@@ -1,0 +1,502 @@
+"""Jobs whose driver runs on the cluster: who waits for them, who finds them again, and when they end.
+
+`spark-submit` is a program of the test's, which notes that it was called and says the id of a driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from hipslake.errors import CorruptFileError, StorageError
+from hipslake.spark import driver_attempt
+from hipslake.spark.driver_attempt import UNWANTED, DriverAttempt
+from hipslake.steps.report import Report, execute_step, failure_of
+from hipslake.steps.run import RunFolder, StartedJob, SubmittedJob
+from hipslake_airflow.hooks.spark_driver import RUNNER, driver_environment
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator
+from hipslake_airflow.triggers import spark_driver
+from hipslake_airflow.triggers.spark_driver import SparkDriverTrigger
+
+from tests.steps import in_process
+
+STEP = "histogram"
+SUBMIT = """\
+#!{python}
+import json, os, sys
+with open("{calls}", "a") as calls:
+    calls.write(json.dumps([sys.argv[1:], dict(os.environ)]) + "\\n")
+print("INFO ClientEndpoint: Driver successfully submitted as driver-20261129000000-0001")
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    cluster = {
+        "conn_type": "spark",
+        "host": "spark://master",
+        "port": 7077,
+        "extra": {"deploy-mode": "cluster"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(cluster))
+    in_process.write_source(tmp_path / "landing")
+    source = f"{tmp_path}/landing/*.parquet"
+    spec = in_process.write_spec(tmp_path / "stars.yaml", source, more="spark_above_bytes: 0")
+    folder = in_process.start(tmp_path / "warehouse", spec)
+    in_process.freeze(folder)
+    return folder
+
+
+class Cluster:
+    """Stands for the cluster that jobs are submitted to."""
+
+    def __init__(self, place: Path) -> None:
+        self._calls = place / "calls"
+        self._program = place / "bin" / "spark-submit"
+        self._program.parent.mkdir()
+        self.answer(0)
+
+    @property
+    def path(self) -> str:
+        return os.pathsep.join([str(self._program.parent), os.environ["PATH"]])
+
+    def answer(self, code: int) -> None:
+        self._program.write_text(SUBMIT.format(python=sys.executable, calls=self._calls, code=code))
+        self._program.chmod(0o755)
+
+    @property
+    def submitted(self) -> list[tuple[list[str], dict[str, str]]]:
+        """Arguments and variables of all that was submitted."""
+        lines = self._calls.read_text().splitlines() if self._calls.exists() else []
+        return [tuple(json.loads(line)) for line in lines]  # type: ignore[misc]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    there = Cluster(tmp_path)
+    monkeypatch.setattr(
+        "hipslake_airflow.hooks.spark_driver.client_environment",
+        lambda: {"PATH": there.path, "PYSPARK_PYTHON": sys.executable},
+    )
+    return there
+
+
+def executed(folder: RunFolder, context: Any = None) -> SparkDriverTrigger:
+    """Execute the task until it waits; what waits for it."""
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    with pytest.raises(TaskDeferred) as deferred:
+        operator.execute.__wrapped__(operator, context or {})  # type: ignore[attr-defined]
+    assert deferred.value.method_name == "execute_complete"
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, SparkDriverTrigger)
+    path, arguments = trigger.serialize()
+    assert path == f"{SparkDriverTrigger.__module__}.SparkDriverTrigger"
+    return SparkDriverTrigger(**arguments)
+
+
+def completed(folder: RunFolder, event: dict[str, Any]) -> Any:
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    return operator.execute_complete({}, event)
+
+
+def event_of(trigger: SparkDriverTrigger) -> dict[str, Any]:
+    async def first() -> dict[str, Any]:
+        async for event in trigger.run():
+            return dict(event.payload)
+        raise AssertionError("no event")
+
+    return asyncio.run(asyncio.wait_for(first(), 60))
+
+
+def last(folder: RunFolder) -> SubmittedJob:
+    found = folder.submission(STEP)
+    assert found is not None
+    return found
+
+
+def test_a_job_is_submitted_once_and_found_again_by_whoever_tries_its_task_again(
+    folder: RunFolder, cluster: Cluster
+) -> None:
+    first = executed(folder)
+    again = executed(folder)
+    assert again.attempt == first.attempt == last(folder).attempt
+    ((arguments, _),) = cluster.submitted
+    jar, job, library, *given = arguments[arguments.index("cluster") + 1 :]
+    assert jar.endswith(".jar")
+    assert Path(jar).is_file()
+    assert Path(job).name == "histogram_catalog.py"
+    assert (Path(library) / "hipslake" / "spark" / "jobs.py").is_file()
+    assert arguments[arguments.index("--class") + 1] == RUNNER
+    assert given[2:] == [f"--attempt={first.attempt}"]
+    assert given[0] == f"--request={folder.uri}/requests/{STEP}.json"
+
+
+def test_the_report_of_the_job_is_that_of_the_task(folder: RunFolder, cluster: Cluster) -> None:
+    trigger = executed(folder)
+    in_process.count(folder)
+    event = event_of(trigger)
+    assert event == {"lost": "", "attempt": trigger.attempt}
+    summary = completed(folder, event)
+    assert (summary["step"], summary["rows_in"]) == (STEP, 3000)
+    assert not last(folder).is_wanted
+    # Whoever tries again takes over what is done, without the cluster.
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    assert operator.execute.__wrapped__(operator, {})["reused"] is True  # type: ignore[attr-defined]
+    assert len(cluster.submitted) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"), [(CorruptFileError("part-1: truncated"), True), (StorageError("no answer"), False)]
+)
+def test_what_the_job_says_of_its_failure_is_raised_and_the_next_attempt_submits_another_one(
+    folder: RunFolder, cluster: Cluster, error: Exception, ends: bool
+) -> None:
+    trigger = executed(folder)
+    folder.write(folder.report_path(STEP), Report(step=STEP, ok=False, error=failure_of(error)))
+    event = event_of(trigger)
+    assert event["lost"] == ""
+    with pytest.raises(AirflowException, match=str(error)) as caught:
+        completed(folder, event)
+    assert isinstance(caught.value, AirflowFailException) is ends
+    assert executed(folder).attempt != trigger.attempt
+    assert len(cluster.submitted) == 2
+    assert not Path(folder.uri, folder.report_path(STEP)).exists()
+
+
+def test_a_job_that_died_is_told_and_submitted_again(folder: RunFolder, cluster: Cluster) -> None:
+    trigger = executed(folder)
+    with pytest.raises(AirflowException, match="without a report: it has said nothing") as caught:
+        completed(folder, {"lost": "it has said nothing for 180 s", "attempt": trigger.attempt})
+    assert not isinstance(caught.value, AirflowFailException)
+    assert executed(folder).attempt != trigger.attempt
+    assert len(cluster.submitted) == 2
+
+
+def test_another_request_is_another_job(
+    folder: RunFolder, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger = executed(folder)
+    with monkeypatch.context() as changed:
+        changed.setattr("hipslake.steps.report.Request.fingerprint", lambda _: "f" * 64)
+        other = executed(folder)
+    assert other.attempt != trigger.attempt
+    assert "another" in event_of(trigger)["lost"]
+    assert len(cluster.submitted) == 2
+
+
+def test_a_task_that_died_while_it_submitted_leaves_nothing_that_is_waited_for(
+    folder: RunFolder, cluster: Cluster
+) -> None:
+    folder.write(folder.submission_path(STEP), SubmittedJob(attempt="gone", fingerprint="f"))
+    request = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri).request({})
+    told = SubmittedJob(attempt="gone", fingerprint=request.fingerprint())
+    folder.write(folder.submission_path(STEP), told)
+    assert executed(folder).attempt != "gone"
+    assert len(cluster.submitted) == 1
+
+
+def test_what_the_cluster_refuses_is_raised_and_not_waited_for(folder: RunFolder, cluster: Cluster) -> None:
+    cluster.answer(255)
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    with pytest.raises(AirflowException, match="Error code is: 255"):
+        operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+    assert not last(folder).is_wanted
+    cluster.answer(0)
+    executed(folder)
+    assert len(cluster.submitted) == 2
+
+
+def test_what_drivers_are_told_is_nothing_of_airflow_and_no_command_line_has_a_secret(
+    folder: RunFolder, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "postgresql://airflow:secret@db/airflow")
+    monkeypatch.setenv("HIPSLAKE_FERNET_KEY", "secret")
+    monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "scheduler")
+    monkeypatch.setenv("HIPSLAKE_SPARK_SECRET", "open-sesame")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    executed(folder)
+    ((arguments, variables),) = cluster.submitted
+    assert "open-sesame" not in " ".join(arguments)
+    assert "spark.authenticate=true" in arguments
+    assert variables["_SPARK_AUTH_SECRET"] == "open-sesame"
+    assert variables["AWS_ACCESS_KEY_ID"] == "key"
+    assert not [name for name in variables if name.startswith(("AIRFLOW", "SPARK_LOCAL"))]
+    assert "HIPSLAKE_FERNET_KEY" not in variables
+
+
+def test_a_driver_is_told_no_secret_where_there_is_none() -> None:
+    assert "_SPARK_AUTH_SECRET" not in driver_environment({"_SPARK_AUTH_SECRET": "of another", "HOME": "/"})
+
+
+def test_jobs_of_other_masters_are_waited_for_by_their_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    for told in ("client", None):
+        extra = {} if told is None else {"deploy-mode": told}
+        connection = {"conn_type": "spark", "host": "spark://master", "port": 7077, "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+        operator = HistogramCatalogOperator(task_id=STEP, run_uri="/nowhere")
+        hook = operator._get_hook()
+        assert isinstance(hook, SparkSubmitHook)
+        assert hook._java_class is None
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(spark_driver.time, "monotonic", lambda: now[0])
+    return now
+
+
+def waiting(folder: RunFolder, attempt: str = "a") -> SparkDriverTrigger:
+    folder.write(
+        folder.submission_path(STEP), SubmittedJob(attempt=attempt, fingerprint="f", is_accepted=True)
+    )
+    return SparkDriverTrigger(
+        run_uri=folder.uri,
+        step=STEP,
+        attempt=attempt,
+        start_seconds=60,
+        deadline="2999-01-01T00:00:00+00:00",
+    )
+
+
+def lost_after(trigger: SparkDriverTrigger, clock: list[float], most: float, pause: float = 2.0) -> float:
+    """After how many seconds of looks a job is taken for dead."""
+    start = clock[0]
+    while not trigger.look(None).is_awaited:
+        clock[0] += pause
+        if clock[0] - start > most:
+            return float("inf")
+    return clock[0] - start
+
+
+def test_a_job_that_does_not_begin_is_lost_after_its_time(folder: RunFolder, clock: list[float]) -> None:
+    trigger = waiting(folder)
+    folder.write(folder.job_path(STEP), StartedJob(application="app", attempt="of before", beats=7))
+    assert 60 < lost_after(trigger, clock, 1000) <= 64
+    assert "not begun within 60 s" in trigger.look(None).event["lost"]
+
+
+def test_a_job_that_falls_silent_is_lost_and_one_that_speaks_is_not(
+    folder: RunFolder, clock: list[float]
+) -> None:
+    trigger = waiting(folder)
+    for beats in range(1, 30):
+        folder.write(folder.job_path(STEP), StartedJob(application="app", attempt="a", beats=beats))
+        assert lost_after(trigger, clock, 170) == float("inf")
+    assert 180 - 172 < lost_after(trigger, clock, 1000) <= 190
+    assert "said nothing for 180 s" in trigger.look(None).event["lost"]
+
+
+class Master(BaseHTTPRequestHandler):
+    """Says what became of drivers."""
+
+    drivers: ClassVar[dict[str, str]] = {}
+
+    def do_GET(self) -> None:
+        ended = [{"id": name, "state": state} for name, state in self.drivers.items()]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"completeddrivers": ended}).encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(Master, "drivers", {})
+    with HTTPServer(("127.0.0.1", 0), Master) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_driver_that_has_ended_without_a_report_is_lost_at_once(
+    folder: RunFolder, cluster: Cluster, master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = json.loads(os.environ["AIRFLOW_CONN_SPARK_DEFAULT"])
+    told["extra"]["master-ui-url"] = f"{master}/"
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(told))
+    trigger = executed(folder)
+    assert last(folder).driver == "driver-20261129000000-0001"
+    Master.drivers["driver-20261129000000-0002"] = "FAILED"  # another one
+    assert not trigger.look(None).is_awaited
+    Master.drivers["driver-20261129000000-0001"] = "FAILED"
+    assert trigger.look(None) == (
+        {"lost": "the cluster says that its driver is FAILED", "attempt": trigger.attempt},
+        True,
+    )
+    Master.drivers["driver-20261129000000-0001"] = "FINISHED"
+    in_process.count(folder)
+    assert trigger.look(None).event["lost"] == ""
+
+
+@pytest.mark.parametrize("page", ["http://127.0.0.1:1", "http://nowhere.invalid"])
+def test_a_master_that_does_not_answer_takes_no_job_for_dead(folder: RunFolder, page: str) -> None:
+    trigger = waiting(folder)
+    told = SubmittedJob(attempt="a", fingerprint="f", is_accepted=True, driver="driver-1")
+    folder.write(folder.submission_path(STEP), told)
+    trigger.page = page
+    assert not trigger.look(None).is_awaited
+
+
+def test_a_page_of_a_master_is_an_address_of_the_web(
+    folder: RunFolder, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = json.loads(os.environ["AIRFLOW_CONN_SPARK_DEFAULT"])
+    told["extra"]["master-ui-url"] = "file:///etc/passwd"
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(told))
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    with pytest.raises(AirflowFailException, match="master-ui-url"):
+        operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+    assert not cluster.submitted
+
+
+def test_time_in_which_nobody_looked_is_no_silence(folder: RunFolder, clock: list[float]) -> None:
+    trigger = waiting(folder)
+    folder.write(folder.job_path(STEP), StartedJob(application="app", attempt="a", beats=1))
+    trigger.look(None)
+    clock[0] += 100_000  # the store did not answer, or the machine slept
+    assert not trigger.look(None).is_awaited
+    # A triggerer that has started again knows nothing of the silence before.
+    again = SparkDriverTrigger(**trigger.serialize()[1])
+    assert not again.look(None).is_awaited
+
+
+def test_a_task_that_is_stopped_stops_its_job(folder: RunFolder) -> None:
+    trigger = waiting(folder)
+    asyncio.run(trigger.on_kill())
+    assert not last(folder).is_wanted
+    assert "stopped" in trigger.look(None).event["lost"]
+    other = waiting(folder, "b")
+    asyncio.run(trigger.on_kill())  # of the attempt before: this one is wanted
+    assert last(folder) == SubmittedJob(attempt="b", fingerprint="f", is_accepted=True)
+    assert not other.look(None).is_awaited
+
+
+def test_the_wait_ends_with_the_time_of_the_task(folder: RunFolder) -> None:
+    trigger = waiting(folder)
+    trigger.deadline = "2020-01-01T00:00:00+00:00"
+    event = event_of(trigger)
+    assert "still at work" in event["lost"]
+    with pytest.raises(AirflowException, match="still at work"):
+        completed(folder, event)
+    assert not last(folder).is_wanted
+
+
+def test_how_long_a_job_may_take_to_begin_is_a_number(
+    folder: RunFolder, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPSLAKE_SPARK_START_SECONDS", "soon")
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    with pytest.raises(AirflowFailException, match="HIPSLAKE_SPARK_START_SECONDS is 'soon'"):
+        operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+    assert not cluster.submitted
+
+
+WORK = """\
+    import time
+    from hipslake.spark import driver_attempt
+    from hipslake.steps.run import RunFolder
+    driver_attempt.BEAT_SECONDS = 0.05
+    attempt = driver_attempt.DriverAttempt(RunFolder({uri!r}), "histogram", {attempt!r})
+    with attempt.at_work():
+        attempt.started("app-1")
+        print("begun", flush=True)
+        time.sleep({seconds})
+    print("over", flush=True)
+"""
+
+
+def at_work(folder: RunFolder, attempt: str, seconds: float) -> subprocess.Popen[str]:
+    code = textwrap.dedent(WORK.format(uri=folder.uri, attempt=attempt, seconds=seconds))
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_job_counts_up_while_it_works(folder: RunFolder) -> None:
+    waiting(folder)
+    with at_work(folder, "a", 1) as process:
+        assert process.communicate(timeout=60)[0].split() == ["begun", "over"]
+    told = folder.started_job(STEP)
+    assert told is not None
+    assert (told.application, told.attempt) == ("app-1", "a")
+    assert 3 <= told.beats <= 25
+    assert process.returncode == 0
+
+
+def test_a_job_that_nobody_wants_does_not_begin(folder: RunFolder) -> None:
+    waiting(folder, "b")
+    with at_work(folder, "a", 60) as process:
+        assert process.communicate(timeout=60)[0] == ""
+    assert process.returncode == UNWANTED
+    assert folder.started_job(STEP) is None
+
+
+def test_a_job_ends_when_it_is_stopped(folder: RunFolder) -> None:
+    trigger = waiting(folder)
+    with at_work(folder, "a", 60) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        asyncio.run(trigger.on_kill())
+        assert process.communicate(timeout=30)[0] == ""
+    assert process.returncode == UNWANTED
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_job_that_nobody_waits_for_leaves_no_report(
+    folder: RunFolder, fails: bool, is_wanted: bool
+) -> None:
+    """Its report would stand for that of the attempt that was submitted after it."""
+    request = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri).request({})
+    request_uri = folder.write(folder.request_path(STEP), request)
+    waiting(folder, "a")
+
+    def step(asked: Any) -> Report:
+        if not is_wanted:
+            waiting(folder, "b")
+        if fails:
+            raise StorageError("the JVM has gone")
+        return Report(step=STEP, ok=True)
+
+    code = execute_step(
+        step,
+        type(request),
+        request_uri=request_uri,
+        report_uri=folder.uri_of(folder.report_path(STEP)),
+        is_wanted=lambda asked: DriverAttempt.of(asked, "a").is_wanted(),
+    )
+    assert code == (0 if is_wanted and not fails else 1)
+    assert Path(folder.uri, folder.report_path(STEP)).exists() is is_wanted
+
+
+def test_a_store_that_does_not_answer_ends_no_job(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(folder)
+    monkeypatch.setattr(driver_attempt, "BEAT_SECONDS", 0.02)
+    answers = [True]
+    kept = RunFolder.submission
+
+    def submission(self: RunFolder, step: str) -> SubmittedJob | None:
+        answers.append(len(answers) % 2 == 0)
+        if not answers[-2]:
+            raise StorageError("no answer")
+        return kept(self, step)
+
+    monkeypatch.setattr(RunFolder, "submission", submission)
+    with DriverAttempt(folder, STEP, "a").at_work():
+        while len(answers) < 8:
+            pass
+    assert folder.read(folder.job_path(STEP), StartedJob).beats >= 3
