@@ -29,6 +29,7 @@ from hipslake_airflow.hooks.spark_driver import RUNNER, driver_environment
 from hipslake_airflow.operators.catalog import HistogramCatalogOperator
 from hipslake_airflow.triggers import spark_driver
 from hipslake_airflow.triggers.spark_driver import SparkDriverTrigger
+from hipslake_cluster.processes import MARK
 
 from tests.steps import in_process
 
@@ -235,6 +236,12 @@ def test_what_drivers_are_told_is_nothing_of_airflow_and_no_command_line_has_a_s
     assert variables["AWS_ACCESS_KEY_ID"] == "key"
     assert not [name for name in variables if name.startswith(("AIRFLOW", "SPARK_LOCAL"))]
     assert "HIPSLAKE_FERNET_KEY" not in variables
+
+
+def test_a_driver_is_no_process_of_the_service_that_submits_it() -> None:
+    """`make down` and a kill of the scheduler end all processes of theirs, by a variable that these have."""
+    assert set(driver_environment({MARK: "scheduler", "HOME": "/"})) >= {"HOME"}
+    assert MARK not in driver_environment({MARK: "scheduler", "HOME": "/"})
 
 
 def test_a_driver_is_told_no_secret_where_there_is_none() -> None:

@@ -31,7 +31,7 @@ _SECONDS = 1800.0
 _ANSWERS_WITHIN = 10.0  # seconds
 _AUTHENTICATED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
 _OF_AIRFLOW = ("AIRFLOW", "HIPSLAKE_POSTGRES", "HIPSLAKE_FERNET", "HIPSLAKE_ADMIN", "HIPSLAKE_ALERTS")
-_OF_THE_MACHINE = ("SPARK_", "HOSTNAME", "PYTHONPATH")
+_OF_THE_MACHINE = ("SPARK_", "HOSTNAME", "PYTHONPATH", "HIPSLAKE_SERVICE")
 
 
 def is_driver_on_cluster(hook: SparkSubmitHook) -> bool:
@@ -83,7 +83,7 @@ def driver_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `spark-submit`, which Spark gives to the driver as they are.
 
     Those of Airflow and its database are none of a driver's, nor are those that tell one machine from
-    another. The secret of the cluster goes where Spark looks for it.
+    another, or the processes of one service from those of another. The secret of the cluster goes where Spark looks for it.
     """
     from hipslake.spark.settings import SECRET
 
