@@ -83,7 +83,8 @@ def driver_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `spark-submit`, which Spark gives to the driver as they are.
 
     Those of Airflow and its database are none of a driver's, nor are those that tell one machine from
-    another, or the processes of one service from those of another. The secret of the cluster goes where Spark looks for it.
+    another, or the processes of one service from those of another. The secret of the cluster goes where
+    Spark looks for it.
     """
     from hipslake.spark.settings import SECRET
 
