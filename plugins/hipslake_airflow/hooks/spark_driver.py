@@ -55,10 +55,10 @@ def prepare_driver(hook: SparkSubmitHook, job: str) -> None:
     job : str
         The path of the job's entry point.
     """
-    from hipslake.spark.settings import LAUNCH, SECRET, WORKERS
+    from hipslake.spark.settings import SECRET, WORKERS, launch_settings
 
     secured = _AUTHENTICATED if os.environ.get(SECRET) else {}
-    hook._conf = {**LAUNCH, **WORKERS, **secured, **hook._conf}
+    hook._conf = {**launch_settings(hook._connection["master"]), **WORKERS, **secured, **hook._conf}
     hook._java_class = RUNNER
     hook._application_args = [job, str(LIBRARY.parent), *(hook._application_args or [])]
 
