@@ -54,7 +54,9 @@ class Cluster:
     def worker_of_tasks(self) -> str | None:
         """The worker that runs tasks, and no driver."""
         for name in ("spark-worker-1", "spark-worker-2"):
-            if self.processes(name, "pyspark.daemon") and not self.processes(name, "DriverWrapper"):
+            if self.processes(name, "pyspark.worker", "hipslake.spark.daemon") and not self.processes(
+                name, "DriverWrapper"
+            ):
                 return name
         return None
 
