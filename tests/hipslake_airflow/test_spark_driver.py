@@ -244,6 +244,17 @@ def test_a_driver_is_no_process_of_the_service_that_submits_it() -> None:
     assert MARK not in driver_environment({MARK: "scheduler", "HOME": "/"})
 
 
+def test_a_spark_without_jars_is_refused(
+    folder: RunFolder, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    operator = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri)
+    with pytest.raises(AirflowFailException, match="SPARK_HOME has to be"):
+        operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+    assert not cluster.submitted
+    assert not last(folder).is_accepted
+
+
 def test_a_driver_is_told_no_secret_where_there_is_none() -> None:
     assert "_SPARK_AUTH_SECRET" not in driver_environment({"_SPARK_AUTH_SECRET": "of another", "HOME": "/"})
 

@@ -11,6 +11,7 @@ import json
 import os
 import urllib.request
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,12 +77,14 @@ def submit_driver(hook: SparkSubmitHook) -> str:
 
 def some_jar() -> str:
     """Return the path of a small jar of Spark's: a driver has to have one, and ours needs none."""
-    import pyspark
-
-    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    installed = find_spec("pyspark")
+    places = installed.submodule_search_locations if installed is not None else None
+    home = Path(os.environ.get("SPARK_HOME") or next(iter(places or ()), "/nowhere"))
     found = sorted(home.glob("jars/slf4j-api-*.jar")) or sorted(home.glob("jars/*.jar"))
     if not found:
-        raise AirflowFailException(f"{home}/jars holds no jar; SPARK_HOME has to be the folder of a Spark")
+        raise AirflowFailException(
+            f"{home}/jars holds no jar; SPARK_HOME has to be the folder of a Spark, if pyspark is not installed"
+        )
     return str(found[0])
 
 
