@@ -228,12 +228,14 @@ def test_what_drivers_are_told_is_nothing_of_airflow_and_no_command_line_has_a_s
     monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "scheduler")
     monkeypatch.setenv("HIPSLAKE_SPARK_SECRET", "open-sesame")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     executed(folder)
     ((arguments, variables),) = cluster.submitted
     assert "open-sesame" not in " ".join(arguments)
     assert "spark.authenticate=true" in arguments
     assert variables["_SPARK_AUTH_SECRET"] == "open-sesame"
     assert variables["AWS_ACCESS_KEY_ID"] == "key"
+    assert variables["SPARK_CONF_DIR"] == "/etc/spark"  # of `spark-submit`, and the same on all machines
     assert not [name for name in variables if name.startswith(("AIRFLOW", "SPARK_LOCAL"))]
     assert "HIPSLAKE_FERNET_KEY" not in variables
 

@@ -38,7 +38,16 @@ _OF_AIRFLOW = (
     "HIPSLAKE_FERNET_KEY",
     "HIPSLAKE_POSTGRES_PASSWORD",
 )
-_OF_THE_MACHINE = ("SPARK_", "HOSTNAME", "PYTHONPATH", "HIPSLAKE_SERVICE")
+_OF_THE_MACHINE = (
+    "HIPSLAKE_SERVICE",
+    "HOSTNAME",
+    "PYTHONPATH",
+    "SPARK_DAEMON_",
+    "SPARK_LOCAL_",
+    "SPARK_MASTER_",
+    "SPARK_PUBLIC_DNS",
+    "SPARK_WORKER_",
+)
 
 
 def is_driver_on_cluster(hook: SparkSubmitHook) -> bool:
@@ -83,7 +92,7 @@ def some_jar() -> str:
     found = sorted(home.glob("jars/slf4j-api-*.jar")) or sorted(home.glob("jars/*.jar"))
     if not found:
         raise AirflowFailException(
-            f"{home}/jars holds no jar; SPARK_HOME has to be the folder of a Spark, if pyspark is not installed"
+            f"{home}/jars holds no jar; SPARK_HOME has to be the folder of a Spark, or pyspark to be installed"
         )
     return str(found[0])
 
