@@ -92,7 +92,7 @@ def some_jar() -> str:
     found = sorted(home.glob("jars/slf4j-api-*.jar")) or sorted(home.glob("jars/*.jar"))
     if not found:
         raise AirflowFailException(
-            f"{home}/jars holds no jar; SPARK_HOME has to be the folder of a Spark, or pyspark to be installed"
+            f"{home}/jars holds no jar: SPARK_HOME has to be the folder of a Spark, or pyspark be installed"
         )
     return str(found[0])
 
