@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hipslake_cluster.postgres import find_postgres
 
 from tests.system.agreeing import source
-from tests.trust.deployment import BUCKET, running_deployment
-from tests.trust.workload import Workload, write_specs
+from tests.trust.workload import Workload, landed_deployment
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,13 +21,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workload]:
     """A deployment on which Gaia has landed, and nothing has run yet."""
-    from hipslake_demo.landing import write_landing
-
-    if find_postgres() is None:
-        pytest.skip("there is no PostgreSQL; on Debian and Ubuntu, include/setup/setup.sh postgres gets it")
-    specs, local = (tmp_path_factory.mktemp(name) for name in ("specs", "landing"))
-    write_specs(specs)
-    write_landing(local)
-    with running_deployment(specs) as deployment:
-        write_landing(f"s3://{BUCKET}/landing")
-        yield Workload(deployment, source(local, "gaia_dr3"))
+    with landed_deployment(tmp_path_factory) as (deployment, landing):
+        yield Workload(deployment, source(landing, "gaia_dr3"))

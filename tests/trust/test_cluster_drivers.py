@@ -12,13 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 from hipslake import Catalog
-from hipslake_cluster.postgres import find_postgres
 
 from tests.system.agreeing import difference, source
-from tests.trust.deployment import BUCKET, Deployment, running_deployment
+from tests.trust.deployment import Deployment
 from tests.trust.records import DRIVERS, note
 from tests.trust.waiting import until
-from tests.trust.workload import GAIA, dag_of, write_specs
+from tests.trust.workload import GAIA, dag_of, landed_deployment
 
 STEPS = ("histogram", "write")  # that are Spark jobs
 _SECONDS = 900
@@ -105,16 +104,8 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    from hipslake_demo.landing import write_landing
-
-    if find_postgres() is None:
-        pytest.skip("there is no PostgreSQL; on Debian and Ubuntu, include/setup/setup.sh postgres gets it")
-    specs, local = (tmp_path_factory.mktemp(name) for name in ("specs", "landing"))
-    write_specs(specs)
-    write_landing(local)
-    with running_deployment(specs, HIPSLAKE_DEPLOY_MODE="cluster") as deployment:
-        write_landing(f"s3://{BUCKET}/landing")
-        yield Cluster(deployment, local)
+    with landed_deployment(tmp_path_factory, HIPSLAKE_DEPLOY_MODE="cluster") as (deployment, landing):
+        yield Cluster(deployment, landing)
 
 
 def test_whoever_waits_for_a_job_may_die(cluster: Cluster) -> None:

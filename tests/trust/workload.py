@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -11,12 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+import pytest
 from hipslake import Catalog
+from hipslake_cluster.postgres import find_postgres
 
 from tests.airflow_home import PROJECT
 from tests.steps.nights import FIRST, SPEC, night_rows
 from tests.system.agreeing import difference
-from tests.trust.deployment import Deployment
+from tests.trust.deployment import BUCKET, Deployment, running_deployment
 from tests.trust.waiting import until
 
 GAIA, STARS = "gaia_dr3", "stars"
@@ -34,6 +38,28 @@ def write_specs(folder: Path) -> None:
         landing="${HIPSLAKE_LANDING}/stars", threshold="300 rows", layout="hats", more='schedule: "0 0 * * *"'
     )
     (catalogs / f"{STARS}.yaml").write_text(stars)
+
+
+@contextmanager
+def landed_deployment(folders: pytest.TempPathFactory, **more: str) -> Iterator[tuple[Deployment, Path]]:
+    """A deployment on whose store the demo's files have landed, and a folder with the same files.
+
+    Parameters
+    ----------
+    folders : pytest.TempPathFactory
+    **more : str
+        As for `running_deployment`.
+    """
+    from hipslake_demo.landing import write_landing
+
+    if find_postgres() is None:
+        pytest.skip("there is no PostgreSQL; on Debian and Ubuntu, include/setup/setup.sh postgres gets it")
+    specs, landing = (folders.mktemp(name) for name in ("specs", "landing"))
+    write_specs(specs)
+    write_landing(landing)
+    with running_deployment(specs, **more) as deployment:
+        write_landing(f"s3://{BUCKET}/landing")
+        yield deployment, landing
 
 
 @dataclass
