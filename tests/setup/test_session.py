@@ -17,9 +17,15 @@ PLACE = "HIPSLAKE_SPARK_SESSION"
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a short path, as paths of sockets have to be."""
+    return tmp_path_factory.mktemp("h")
+
+
+@pytest.fixture
+def session(home: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The script, of an Airflow with a home of its own."""
-    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AIRFLOW_HOME", str(home))
     spec = importlib.util.spec_from_file_location("setup_session", SETUP / "session.py")
     assert spec is not None
     assert spec.loader is not None
@@ -68,7 +74,7 @@ def test_without_a_session_nobody_asks_for_one(session: ModuleType, given: dict[
 
 
 def test_a_session_is_kept_from_up_to_down(
-    session: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: ModuleType, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a program in the place of Python, which tells what it was given, and stays."""
     program, seen = tmp_path / "python", tmp_path / "seen.json"
@@ -85,7 +91,7 @@ def test_a_session_is_kept_from_up_to_down(
     monkeypatch.setattr(sys, "executable", str(program))
     environment = {"AIRFLOW_CONN_SPARK_DEFAULT": LOCAL, "PATH": os.environ["PATH"]}
     told = session.up(environment)
-    place = str(tmp_path / "home" / "spark" / "session.sock")
+    place = str(home / "spark" / "session.sock")
     assert told == {**environment, PLACE: place}
     while not seen.exists():
         pass

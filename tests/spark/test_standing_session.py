@@ -216,6 +216,7 @@ def test_nothing_of_a_step_goes_on_when_its_process_is_killed(
     assert told(keeper[0], tmp_path, "counts")[0] != application
 
 
+@pytest.mark.slow
 def test_a_step_is_told_when_its_jvm_dies_and_another_session_comes(
     keeper: tuple[Path, psutil.Process], tmp_path: Path
 ) -> None:
@@ -230,6 +231,7 @@ def test_a_step_is_told_when_its_jvm_dies_and_another_session_comes(
     assert told(keeper[0], tmp_path, "counts")[0] != application
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_in_spark_waits_until_its_tasks_have_ended_and_leaves_no_session(
     keeper: tuple[Path, psutil.Process], tmp_path: Path
 ) -> None:
@@ -310,6 +312,7 @@ def test_workers_have_what_a_step_hands_on_and_are_not_kept_for_ever(
     assert told(keeper[0], tmp_path, "counts")[0] != applications[0]
 
 
+@pytest.mark.slow
 def test_a_session_ends_with_the_process_that_keeps_it(tmp_path: Path) -> None:
     """Nobody would end it later: a keeper that is started anew does not know it."""
     place = tmp_path / "own" / "s"
