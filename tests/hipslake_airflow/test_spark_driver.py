@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -21,9 +19,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from hipslake.errors import CorruptFileError, StorageError
-from hipslake.spark import driver_attempt
-from hipslake.spark.driver_attempt import UNWANTED, DriverAttempt
-from hipslake.steps.report import Report, execute_step, failure_of
+from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder, StartedJob, SubmittedJob
 from hipslake_airflow.hooks.spark_driver import RUNNER, driver_environment
 from hipslake_airflow.operators.catalog import HistogramCatalogOperator
@@ -425,98 +421,3 @@ def test_how_long_a_job_may_take_to_begin_is_a_number(
     with pytest.raises(AirflowFailException, match="HIPSLAKE_SPARK_START_SECONDS is 'soon'"):
         operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
     assert not cluster.submitted
-
-
-WORK = """\
-    import time
-    from hipslake.spark import driver_attempt
-    from hipslake.steps.run import RunFolder
-    driver_attempt.BEAT_SECONDS = 0.05
-    attempt = driver_attempt.DriverAttempt(RunFolder({uri!r}), "histogram", {attempt!r})
-    with attempt.at_work():
-        attempt.started("app-1")
-        print("begun", flush=True)
-        time.sleep({seconds})
-    print("over", flush=True)
-"""
-
-
-def at_work(folder: RunFolder, attempt: str, seconds: float) -> subprocess.Popen[str]:
-    code = textwrap.dedent(WORK.format(uri=folder.uri, attempt=attempt, seconds=seconds))
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-
-
-def test_a_job_counts_up_while_it_works(folder: RunFolder) -> None:
-    waiting(folder)
-    with at_work(folder, "a", 1) as process:
-        assert process.communicate(timeout=60)[0].split() == ["begun", "over"]
-    told = folder.started_job(STEP)
-    assert told is not None
-    assert (told.application, told.attempt) == ("app-1", "a")
-    assert 3 <= told.beats <= 25
-    assert process.returncode == 0
-
-
-def test_a_job_that_nobody_wants_does_not_begin(folder: RunFolder) -> None:
-    waiting(folder, "b")
-    with at_work(folder, "a", 60) as process:
-        assert process.communicate(timeout=60)[0] == ""
-    assert process.returncode == UNWANTED
-    assert folder.started_job(STEP) is None
-
-
-def test_a_job_ends_when_it_is_stopped(folder: RunFolder) -> None:
-    trigger = waiting(folder)
-    with at_work(folder, "a", 60) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        asyncio.run(trigger.on_kill())
-        assert process.communicate(timeout=30)[0] == ""
-    assert process.returncode == UNWANTED
-
-
-@pytest.mark.parametrize("is_wanted", [True, False])
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_job_that_nobody_waits_for_leaves_no_report(
-    folder: RunFolder, fails: bool, is_wanted: bool
-) -> None:
-    """Its report would stand for that of the attempt that was submitted after it."""
-    request = HistogramCatalogOperator(task_id=STEP, run_uri=folder.uri).request({})
-    request_uri = folder.write(folder.request_path(STEP), request)
-    waiting(folder, "a")
-
-    def step(asked: Any) -> Report:
-        if not is_wanted:
-            waiting(folder, "b")
-        if fails:
-            raise StorageError("the JVM has gone")
-        return Report(step=STEP, ok=True)
-
-    code = execute_step(
-        step,
-        type(request),
-        request_uri=request_uri,
-        report_uri=folder.uri_of(folder.report_path(STEP)),
-        is_wanted=lambda asked: DriverAttempt.of(asked, "a").is_wanted(),
-    )
-    assert code == (0 if is_wanted and not fails else 1)
-    assert Path(folder.uri, folder.report_path(STEP)).exists() is is_wanted
-
-
-def test_a_store_that_does_not_answer_ends_no_job(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    waiting(folder)
-    monkeypatch.setattr(driver_attempt, "BEAT_SECONDS", 0.02)
-    answers = [True]
-    kept = RunFolder.submission
-
-    def submission(self: RunFolder, step: str) -> SubmittedJob | None:
-        answers.append(len(answers) % 2 == 0)
-        if not answers[-2]:
-            raise StorageError("no answer")
-        return kept(self, step)
-
-    monkeypatch.setattr(RunFolder, "submission", submission)
-    with DriverAttempt(folder, STEP, "a").at_work():
-        while len(answers) < 8:
-            pass
-    assert folder.read(folder.job_path(STEP), StartedJob).beats >= 3
