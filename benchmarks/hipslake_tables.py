@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hipslake.engine.model import Engine
-from hipslake.engine.own_process import tune_process
+from hipslake.engine.own_process import leave_pandas_out, tune_process
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
 
@@ -156,5 +156,6 @@ def tell(steps: RunSteps, watch: task.Stopwatch) -> None:
 
 
 if __name__ == "__main__":
-    tune_process()  # as those of the command line and of Spark jobs do
+    tune_process()  # as the command line does
+    leave_pandas_out()
     task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert, "few_keys": upsert})

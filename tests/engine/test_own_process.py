@@ -1,4 +1,4 @@
-"""A process of our own collects garbage seldom, and takes no huge pages."""
+"""A process of our own collects garbage seldom, takes no huge pages, and imports pandas only for frames."""
 
 from __future__ import annotations
 
@@ -39,3 +39,31 @@ def test_garbage_is_not_collected_when_a_tuned_process_ends() -> None:
 def test_a_tuned_process_has_no_huge_pages() -> None:
     assert lines_of("tuned")[0] == r"['THP_enabled:\t0\n']"
     assert lines_of("plain")[0] == r"['THP_enabled:\t1\n']"
+
+
+WITHOUT_PANDAS = """
+import sys
+import pyarrow as pa
+from hipslake.engine.own_process import leave_pandas_out
+if sys.argv[1] == "imported":
+    import pandas
+elif sys.argv[1] == "left out":
+    leave_pandas_out()
+pa.array([1, None])
+print("pandas" in sys.modules)
+leave_pandas_out()
+frame = pa.table({"number": [1.5, None]}).to_pandas()
+import pandas
+assert isinstance(frame, pandas.DataFrame)
+assert pa.Table.from_pandas(frame)["number"].to_pylist() == [1.5, None]
+assert pandas.DataFrame({"a": [1]}).sum().a == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "imported"), [("plain", "True"), ("left out", "False"), ("imported", "True")]
+)
+def test_pandas_is_imported_only_for_frames(how: str, imported: str) -> None:
+    program = [sys.executable, "-c", WITHOUT_PANDAS, how]
+    ran = subprocess.run(program, check=True, capture_output=True, text=True)
+    assert ran.stdout.split() == [imported]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from hipslake.catalog.checks.findings import (
     VerificationReport,
 )
 from hipslake.catalog.checks.index_checks import index_problems
-from hipslake.catalog.checks.leaf_checks import LeafRules, verify_partition
+from hipslake.catalog.checks.leaf_checks import HELD_BYTES, LeafRules, fetched, verify_partition
 from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
 from hipslake.catalog.checks.log_checks import WholeLog, read_whole_log
 from hipslake.catalog.checks.margin_checks import MarginChecks
@@ -37,6 +39,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.folder import Storage
+from hipslake.storage.request_pool import RequestPool
 
 log = logging.getLogger(__name__)
 
@@ -267,17 +270,36 @@ class LeavesTask:
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Verify the leaves of a task; give what was found in each, as JSON."""
-        for leaf, group, partition in self.leaves.read(task):
-            found = self._verified(group, partition)
+        for leaf, group, partition, content in self._with_contents(task):
+            found = self._verified(group, partition, content)
             self.done.add(found.rows)
             if not (self.remember or found.problems):  # there can be millions of these
                 found = found.model_copy(update={"path": "", "sha256": ""})
             yield _row(leaf, found)
 
-    def _verified(self, group: str, partition: Partition) -> LeafFindings:
+    def _with_contents(self, task: int) -> Iterator[tuple[int, str, Partition, Future[bytes] | None]]:
+        """The leaves of a task; of a store, a thread fetches the next one while one is looked at."""
+        leaves = self.leaves.read(task)
+        if self.storage.is_local:
+            yield from ((*leaf, None) for leaf in leaves)
+            return
+        with RequestPool() as pool:
+            coming = [(*leaf, self._fetched(pool, *leaf)) for leaf in islice(leaves, 1)]
+            while coming:
+                coming += [(*leaf, self._fetched(pool, *leaf)) for leaf in islice(leaves, 1)]
+                yield coming.pop(0)
+
+    def _fetched(
+        self, pool: RequestPool, leaf: int, group: str, partition: Partition
+    ) -> Future[bytes] | None:
+        if group in self.of_others or partition.bytes > HELD_BYTES:
+            return None
+        return pool.submit(fetched, self.storage, partition)
+
+    def _verified(self, group: str, partition: Partition, content: Future[bytes] | None) -> LeafFindings:
         schema = self.of_others.get(group)
         if schema is None:
-            return verify_partition(self.storage, self.rules[group], partition)
+            return verify_partition(self.storage, self.rules[group], partition, content)
         pixel = Pixel(partition.order, partition.npix)
         return verify_foreign_leaf(self.storage, schema, partition.path, pixel, partition.rows, group=group)
 

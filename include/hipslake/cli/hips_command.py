@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--service-url", metavar="URL", help="where that folder is served")
     parser.add_argument("--creator-did", metavar="IVOID", help="the IVOA identifier of the HiPS")
     parser.add_argument("--public", action="store_true", help="say so in hips_status")
-    add_run_arguments(parser, forces=False)
+    add_run_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -46,24 +46,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plain.add_argument("--index", action="append", metavar="COLUMN", help="build an index; may be repeated")
     parser.add_argument("--threshold", metavar="SIZE", help="of a leaf, such as '1 million rows' or '64 MiB'")
     parser.add_argument("--layout", choices=("hats", "hipscat"), help="of the files")
+    add_interval(parser, "of mode append")
+    add_run_arguments(parser, "build a version even if the input is what the newest is made of")
+
+
+def add_interval(parser: argparse.ArgumentParser, of: str) -> None:
+    """Add the argument that names an interval; `of` says what needs one."""
     parser.add_argument(
         "--interval",
         nargs="+",
         metavar="TIME",
-        help="of mode append: a start and an end, or a start from which on a day counts; ISO 8601 in UTC, or "
-        "a Modified Julian Date",
+        help=f"{of}: a start and an end, or a start from which on a day counts; ISO 8601 in UTC, or a "
+        "Modified Julian Date",
     )
-    add_run_arguments(parser)
 
 
-def add_run_arguments(parser: argparse.ArgumentParser, *, forces: bool = True) -> None:
-    """Add the arguments of commands that publish; `forces` says whether what stands can be built again."""
+def add_run_arguments(parser: argparse.ArgumentParser, forces: str = "") -> None:
+    """Add the arguments of commands that publish; `forces` says what force does, if there is such a thing."""
     if forces:
-        parser.add_argument(
-            "--force",
-            action="store_true",
-            help="build a version even if the input is what the newest is made of",
-        )
+        parser.add_argument("--force", action="store_true", help=forces)
     parser.add_argument(
         "--spark",
         action=argparse.BooleanOptionalAction,
@@ -87,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             options.files or None,
             spec=spec,
             warehouse=options.warehouse,
-            interval=_interval(options.interval),
+            interval=interval_of(options.interval),
             threshold=options.threshold,
             layout=options.layout,
             force=options.force,
@@ -149,7 +150,8 @@ def _plain_spec(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _interval(given: list[str] | None) -> Any:
+def interval_of(given: list[str] | None) -> Any:
+    """The interval that an argument names, as the functions of the library take it."""
     if given is None:
         return None
     times = [float(text) if _is_number(text) else text for text in given]

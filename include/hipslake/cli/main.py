@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from hipslake.cli.repeated_options import OneValueParser
-from hipslake.engine.own_process import tune_process
+from hipslake.engine.own_process import leave_pandas_out, tune_process
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -20,6 +20,8 @@ OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
 COMMANDS = {
     "ingest": "rows of files become a catalog, or one more increment of it",
     "match": "cross-match two catalogs, or join them on a key: publish, write to a file, or print",
+    "sink": "rows of files or of a catalog go into an Iceberg or Delta table",
+    "compact": "files of a table are brought together, or its rows clustered along a curve",
     "ls": "the catalogs and cubes of a warehouse, or the columns of a catalog",
     "versions": "what each version of a catalog brought",
     "diff": "how two versions of a catalog differ",
@@ -31,6 +33,7 @@ COMMANDS = {
     "doctor": "what is wrong with this installation, its settings, its warehouse and Spark",
 }
 """What each command does; `hipslake.cli.<name>_command` is its module."""
+_WITHOUT_PANDAS = ("sink", "compact")  # they make no times in nanoseconds into values of Python
 
 _CODES = """\
 exit codes:
@@ -57,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if it went well, 1 if it failed, 2 if the arguments are wrong, 3 and 4 as `hipslake --help` says,
         130 if it was interrupted.
     """
-    if arguments is None:
+    is_own_process = arguments is None
+    if is_own_process:
         tune_process()
-        arguments = sys.argv[1:]
-    arguments = list(arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser(arguments)
     try:
         options = parser.parse_args(arguments)
@@ -70,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return OK
     _log_to_stderr(options)
+    if is_own_process and options.command in _WITHOUT_PANDAS:
+        leave_pandas_out()
     try:
         code: int = import_module(f"hipslake.cli.{options.command}_command").run(options)
         sys.stdout.flush()

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument("--threshold", metavar="SIZE", help="of a leaf of the catalog that is published")
-    add_run_arguments(parser)
+    add_run_arguments(parser, "build a version even if the input is what the newest is made of")
 
 
 def run(options: argparse.Namespace) -> int:

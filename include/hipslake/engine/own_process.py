@@ -7,6 +7,8 @@ import ctypes
 import gc
 import os
 import sys
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 
 _PR_SET_THP_DISABLE = 41  # linux/prctl.h
 _COLLECTED_AFTER = (50_000, 20, 20)  # new objects, and collections of the younger generation
@@ -25,6 +27,36 @@ def tune_process() -> None:
     gc.set_threshold(*_COLLECTED_AFTER)
     atexit.register(gc.freeze)
     use_small_pages()
+
+
+def leave_pandas_out() -> None:
+    """Keep pyarrow from importing pandas, but where a frame is asked for. For a process of our own.
+
+    The first array that pyarrow makes of Python's values has it look whether pandas is there, which imports
+    it: a quarter of a second, for a command that may take half a second else. pyarrow looks once, so it looks
+    now, and finds none; `to_pandas` and `from_pandas` look again. Frames that are given to `pyarrow.array` or
+    `pyarrow.table` are not told from other sequences then, and a timestamp or duration in nanoseconds becomes
+    a Python value only if it is one of whole microseconds, as where pandas is not installed. No other thread
+    may run yet. Without effect where pandas is imported already.
+    """
+    if "pandas" in sys.modules or find_spec("pandas") is None:
+        return
+    import pyarrow as pa
+
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _NoPandas(MetaPathFinder):
+    """Says that pandas is not there."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name, name=name)
 
 
 def use_small_pages() -> None:

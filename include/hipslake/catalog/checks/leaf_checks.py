@@ -5,7 +5,9 @@ The file is decoded whole, but one batch of rows at a time, so that memory is bo
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
+from concurrent.futures import Future
 from functools import lru_cache
 
 import pyarrow as pa
@@ -26,6 +28,8 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_footer import FooterError
 
 BATCH_ROWS = 1 << 17
+HELD_BYTES = 128 << 20
+"""Up to this size a file of a store is fetched once, and held while it is looked at."""
 # What pyarrow raises at damaged files: the last two where a number or a name in the footer is wrong.
 _DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
 
@@ -42,7 +46,14 @@ class LeafRules(Frozen):
     threshold: Threshold | None = None
 
 
-def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -> LeafFindings:
+def fetched(storage: Storage, partition: Partition) -> bytes:
+    """The content of a leaf file in a store, and a byte more if it is longer than metadata.json says."""
+    return storage.read_range(partition.path, 0, partition.bytes + 1)
+
+
+def verify_partition(
+    storage: Storage, rules: LeafRules, partition: Partition, content: Future[bytes] | None = None
+) -> LeafFindings:
     """Read one leaf file and say all that is wrong with it.
 
     Parameters
@@ -52,6 +63,8 @@ def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -
     rules : LeafRules
     partition : Partition
         What metadata.json says of the leaf.
+    content : Future, optional
+        Will hold what `fetched` gives.
 
     Raises
     ------
@@ -60,8 +73,13 @@ def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -
     """
     problems = list(_place(rules, partition))
     try:
-        size = storage.entry(partition.path).size
-        sha256 = storage.sha256(partition.path)
+        held = None if content is None else content.result()
+        if held is not None and len(held) > partition.bytes:  # nobody knows how long it is
+            held = None
+        if held is None:
+            size, sha256 = storage.entry(partition.path).size, storage.sha256(partition.path)
+        else:
+            size, sha256 = len(held), hashlib.sha256(held).hexdigest()
     except FileNotFoundError:
         gone = Problem.of(
             ProblemKind.MISSING_FILE, partition.path, "metadata.json names the file, but it is not there"
@@ -72,7 +90,7 @@ def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), is_original=is_original)
     try:
         with (
-            storage.arrow_file(partition.path, size) as source,
+            storage.arrow_file(partition.path, size) if held is None else pa.BufferReader(held) as source,
             pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
         ):
             problems += _footer(rules, partition, file)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.placement import Placed, Placer
 from hipslake.sources import Source, Split
+from hipslake.sources.reading_ahead import read_splits
 from hipslake.sphere.intervals import range_numbers
 from hipslake.steps.ingest.superseded_rows import SplitMasks, SupersededRows
 
@@ -67,18 +68,19 @@ def chunks(
     pieces: list[Piece] = []
     schema = placer.reading(schema)
     masks = None if superseded is None else superseded.reader()
-    for split in splits:
-        in_split = 0
-        for batch in source.read(split, schema, columns):
-            if held and size + batch.nbytes > chunk_bytes:
-                chunk = _chunk(first, held, pieces, placer, masks)
-                yield chunk
-                first += chunk.rows.num_rows
-                held, pieces, size = [], [], 0
-            held.append(batch)
-            pieces.append(Piece(split.ordinal, in_split, batch.num_rows))
-            in_split += batch.num_rows
-            size += batch.nbytes
+    in_split, last = 0, None
+    for split, batch in read_splits(source, iter(splits), schema, columns):
+        if held and size + batch.nbytes > chunk_bytes:
+            chunk = _chunk(first, held, pieces, placer, masks)
+            yield chunk
+            first += chunk.rows.num_rows
+            held, pieces, size = [], [], 0
+        in_split = in_split if split is last else 0
+        last = split
+        held.append(batch)
+        pieces.append(Piece(split.ordinal, in_split, batch.num_rows))
+        in_split += batch.num_rows
+        size += batch.nbytes
     if held:
         yield _chunk(first, held, pieces, placer, masks)
 
