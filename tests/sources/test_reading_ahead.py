@@ -71,3 +71,12 @@ def test_who_stops_early_leaves_no_thread(landing: Storage) -> None:
     next(reading)
     reading.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
+
+
+@pytest.mark.parametrize("content", [b"", b"no Parquet file", bytes(4000), None], ids=str)
+def test_of_a_file_that_was_changed_that_is_told(landing: Storage, content: bytes | None) -> None:
+    source, splits = put(landing, 250, 100)
+    data = landing.read("0.parquet") + b"longer" if content is None else content
+    landing.write("0.parquet", data)
+    with pytest.raises(InputError, match=r"0\.parquet was changed after the run listed it"):
+        list(read_splits(source, iter(splits), rows(0, 1).schema))

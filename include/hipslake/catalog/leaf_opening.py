@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,9 @@ from hipslake.errors import StorageError, VerificationError
 from hipslake.sphere.pixels import WHOLE_SKY
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
+from hipslake.storage.held_file import HeldFile
+
+_AT_ONCE = 8 << 20  # bytes, which take about as long as another answer
 
 
 @contextmanager
@@ -30,14 +34,34 @@ def read_errors(storage: Storage, path: str) -> Iterator[None]:
 
 
 @contextmanager
-def leaf_file(storage: Storage, path: str, size: int | None = None) -> Iterator[pq.ParquetFile]:
-    """Open a leaf file; `size` in bytes, where it is known. Errors of pyarrow in the block become ours."""
+def leaf_file(
+    storage: Storage, path: str, size: int | None = None, *, whole: bool = False
+) -> Iterator[pq.ParquetFile]:
+    """Open a leaf file. Errors of pyarrow in the block become ours.
+
+    Parameters
+    ----------
+    storage : Storage
+    path : str
+    size : int, optional
+        In bytes, where it is known.
+    whole : bool
+        Most of it will be read: of a store, a file of up to 8 MiB is fetched by one request.
+    """
     with (
         read_errors(storage, path),
-        storage.arrow_file(path, size) as source,
+        _opened(storage, path, size, whole) as source,
         pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
         yield file
+
+
+def _opened(storage: Storage, path: str, size: int | None, whole: bool) -> Any:
+    if storage.is_local or not whole or size is None or size > _AT_ONCE:
+        return storage.arrow_file(path, size)
+    held = HeldFile(storage, path, size)
+    held.fetch(0, size)
+    return held.arrow()
 
 
 def range_of(chunks: ColumnChunks, group: int, column: int = 0) -> tuple[int, int]:

@@ -109,7 +109,7 @@ def leaf_batches(
     if (form := form_of(schema)) is not None:
         whole = interval == WHOLE_SKY or form.healpix == "none"
         return foreign_batches(storage, path, schema, None if whole else Intervals.union([start], [stop]))
-    with leaf_file(storage, path, size) as file:
+    with leaf_file(storage, path, size, whole=wanted is None) as file:
         inside = row_groups_in(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
         columns = [name for name in schema.names if name in held]

@@ -16,6 +16,7 @@ from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.small_files import in_threads
+from hipslake.storage.store_threads import begin
 
 SPLIT_BYTES = 256 << 20
 BATCH_BYTES = 64 << 20
@@ -169,9 +170,19 @@ class Source(ABC):
         InputError
             When the file is not the one that was listed.
         """
-        wanted = selected(schema, columns)
-        check_unchanged(split.file)
-        yield from self.batches(split, wanted, batch_rows)
+        batches = self.batches(split, selected(schema, columns), batch_rows)
+        if located(split.file)[0].is_local:
+            check_unchanged(split.file)
+        else:  # it is asked while the first rows come
+            checked = begin(lambda: check_unchanged(split.file))
+            try:
+                first = next(batches, None)
+            finally:
+                checked.result()  # tells more than what a changed file made of the reading
+            if first is None:
+                return
+            yield first
+        yield from batches
 
     @abstractmethod
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
