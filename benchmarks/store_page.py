@@ -13,6 +13,14 @@ _QUIET = 0.5  # the load of a machine that does nothing else, at most
 _GB = 1e9
 _BYTES = {"write": "sent", "read": "received", "read as Parquet": "received"}
 
+_SERVED = {
+    "thin": [
+        "S3 served from a folder of the same machine by `benchmarks.thin_store`, which hashes nothing, and so",
+        "leaves the two cores to what is measured, as a store with machines of its own does.",
+    ],
+    "seaweedfs": ["S3 served by SeaweedFS from a folder of the same machine."],
+}
+
 Run = dict[str, Any]
 
 
@@ -24,7 +32,8 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"{result['date']}, {result['machine']}.",
         "",
-        "S3 served by SeaweedFS from a folder of the same machine; a proxy before it lets each request wait.",
+        *_SERVED[result["server"]],
+        "A proxy before it lets each request wait.",
         "Server and proxy share the two cores with what is measured, and what they take of the processor is",
         "told. Each run is a process of its own. *Round trips* are those one after the other: the longest",
         "chain of requests none of which begins before the one before it has ended. Sources lie where the",

@@ -1,4 +1,4 @@
-"""The S3 server of the store benchmark: SeaweedFS in one process, with its data below a folder.
+"""SeaweedFS as an S3 server of the store benchmark: in one process, with its data below a folder.
 
 Its program comes with the peers (`make peers`). What it takes of the processor is weighed by its process id.
 """
