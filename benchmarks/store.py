@@ -2,7 +2,7 @@
 
 A server of S3 that costs next to no processor, as one with machines of its own would, serves a folder, and a
 proxy before it lets each request wait (0, 10, 30 and 100 ms), counts requests, and says which had to wait for
-each other. With `--server seaweedfs` it is SeaweedFS, which takes more of the two cores than what is measured.
+each other. With `--server seaweedfs` it is SeaweedFS, which takes more of the cores than what is measured.
 Measured are the ingest beside that on the local disk, a catalog of 4 million leaves that is opened and asked
 for a cone, a night of 50,000 rows, and what the processor does for bytes. Each run is a process of its own,
 and sources lie where the warehouse lies.

@@ -15,7 +15,7 @@ _BYTES = {"write": "sent", "read": "received", "read as Parquet": "received"}
 
 _SERVED = {
     "thin": [
-        "S3 served from a folder of the same machine by `benchmarks.thin_store`, which hashes nothing, and so",
+        "S3 served from a folder of this machine by `benchmarks.thin_store`, which hashes nothing, and so",
         "leaves the two cores to what is measured, as a store with machines of its own does.",
     ],
     "seaweedfs": ["S3 served by SeaweedFS from a folder of the same machine."],
