@@ -60,13 +60,14 @@ class Scratch:
 
     Attributes
     ----------
-    folder : Path
-        A local folder that does not exist yet. It is gone when the exchange ends.
+    folder : Path or None
+        A local folder that does not exist yet. It is gone when the exchange ends. None: where the engine has
+        its own files on this machine, as what is made of the blocks goes into a store.
     bytes : float
         Of all blocks together, about.
     """
 
-    folder: Path
+    folder: Path | None
     bytes: float
 
 

@@ -16,8 +16,8 @@ _GROWTH = 4  # blocks are not encoded as data files are
 
 
 @contextmanager
-def blocks_in_write(root: Storage, path: str, size: float) -> Iterator[Scratch | None]:
-    """A place for blocks in the folder of a write, where it lies on disks of this machine.
+def blocks_in_write(root: Storage, path: str, size: float) -> Iterator[Scratch]:
+    """A place for blocks: in the folder of a write, where it lies on disks of this machine.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ def blocks_in_write(root: Storage, path: str, size: float) -> Iterator[Scratch |
     # A folder of its own for each attempt: one that was given up may still be running.
     scratch = blocks_in_folder(root, f"{path}/{secrets.token_hex(4)}", size)
     yield scratch
-    if scratch is not None:
+    if scratch.folder is not None:
         with suppress(OSError):  # another attempt's blocks lie there
             scratch.folder.parent.rmdir()
 
 
-def blocks_in_folder(folder: Storage, name: str, size: float) -> Scratch | None:
-    """A place for blocks below a folder that is swept with all it holds; None in an object store.
+def blocks_in_folder(folder: Storage, name: str, size: float) -> Scratch:
+    """A place for blocks below a folder that is swept with all it holds; of a store the engine's own.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def blocks_in_folder(folder: Storage, name: str, size: float) -> Scratch | None:
     size : float
         Bytes of all blocks together, about.
     """
-    return Scratch(Path(folder.uri(name)), size) if folder.is_local else None
+    return Scratch(Path(folder.uri(name)) if folder.is_local else None, size)
 
 
 def block_bytes(schema: pa.Schema, rows: int, encoded: float) -> float:

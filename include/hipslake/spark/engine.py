@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import Accumulator
@@ -123,9 +125,11 @@ class SparkEngine:
         if scratch is None or not (local or executors_at_one_address(context)):
             yield THROUGH_SHUFFLE
             return
+        # Spark removes its own folder when it ends, and would have the blocks there in its shuffle else.
+        folder = scratch.folder or Path(context._temp_dir, f"blocks-{secrets.token_hex(8)}")
         write_out = scratch.bytes > bytes_kept_unwritten()
         with ThroughFiles.freeing(
-            context, scratch.folder, targets, write_out=write_out, marked=not local
+            context, folder, targets, write_out=write_out, marked=not local
         ) as transport:
             yield transport if transport.mark is None or self._all_see(transport.mark) else THROUGH_SHUFFLE
 
