@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.leaf_form import LeafForm, form_of, given_schema
 from hipslake.catalog.leaf_opening import range_of, read_errors
-from hipslake.catalog.leaf_reads import chunk_ranges
 from hipslake.catalog.leaf_stamps import check_stamps
 from hipslake.engine.reordering import in_order
 from hipslake.errors import SchemaMismatchError, VerificationError
@@ -26,7 +25,7 @@ from hipslake.sphere.coordinates import REASONS, check_positions, positions
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
-from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.column_chunks import ColumnChunks, chunk_ranges
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile, Range
 from hipslake.storage.parquet_tail import opened_by_tail, parquet_tail

@@ -8,7 +8,7 @@ the second step has nothing to do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from hipslake.predicates.predicate_tree import Predicate
 from hipslake.predicates.pruning import pushed_down
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage.column_chunks import ColumnChunks, check_chunks
+from hipslake.storage.column_chunks import ColumnChunks, check_chunks, chunk_ranges
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile, Range
 from hipslake.storage.request_pool import MOST_REQUESTS, RequestPool
@@ -317,35 +317,6 @@ def row_groups_in(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | N
         return found
     chosen = wanted(*np.array([ranges[number] for number in found], np.int64).T)
     return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]
-
-
-def column_places(footer: pq.FileMetaData, columns: Collection[str]) -> list[int]:
-    """The leaf columns of a file that are of some columns."""
-    return [
-        at
-        for at, name in enumerate(column.path for column in footer.schema)
-        if name in columns or name.partition(".")[0] in columns
-    ]
-
-
-def chunk_ranges(footer: pq.FileMetaData, groups: Collection[int], columns: Collection[str]) -> list[Range]:
-    """Where the chunks of some columns lie in some row groups.
-
-    Raises
-    ------
-    FooterError
-        The footer contradicts itself.
-    """
-    chunks, places = ColumnChunks(footer), column_places(footer, columns)
-    found = []
-    for group in groups:
-        for place in places:
-            chunk = chunks(group, place)
-            start = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                start = min(start, chunk.dictionary_page_offset)
-            found.append((start, start + chunk.total_compressed_size))
-    return found
 
 
 def check_length(storage: Storage, path: str, numbers: NDArray[np.int64], rows: int) -> None:

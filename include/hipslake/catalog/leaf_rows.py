@@ -10,7 +10,7 @@ import pyarrow as pa
 from hipslake.catalog.foreign_rows import current_files, foreign_batches, foreign_rows, row_group_ranges
 from hipslake.catalog.leaf_form import LeafForm, form_of
 from hipslake.catalog.leaf_opening import leaf_file, range_of, read_errors
-from hipslake.catalog.leaf_reads import LeafRead, Wanted, column_places, row_groups_in
+from hipslake.catalog.leaf_reads import LeafRead, Wanted, row_groups_in
 from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.engine.reordering import in_sort_order
@@ -18,7 +18,7 @@ from hipslake.predicates.predicate_tree import Predicate
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import WHOLE_SKY, Pixel
-from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.column_chunks import ColumnChunks, column_places
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_tail import parquet_tail
 

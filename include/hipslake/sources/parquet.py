@@ -34,10 +34,15 @@ from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES,
 from hipslake.sources.voparquet import described_by_votable
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.calendars import check_calendar
-from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.column_chunks import ColumnChunks, chunk_ranges
+from hipslake.storage.held_file import HeldFile
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
+from hipslake.storage.request_pool import RequestPool
 
 _LARGE_DICTIONARY = 4 << 20  # bytes
+_MOST_FETCHED = 96 << 20  # bytes of a split in a store that are fetched at once
+_MOST_RANGES = 32  # of one file, that are asked for side by side
+_MOST_CHUNKS = 10_000  # whose places are looked up
 _DENSE = 100  # uncompressed bytes per compressed one
 _ROWS = 1 << 16
 
@@ -175,7 +180,7 @@ class ParquetSource(DescribedSource[ParquetHead]):
         return found
 
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        with _explained(split.file), _opened(split.file, wanted) as (file, parquet, unit):
+        with _explained(split.file), _opened(split.file, wanted) as (file, parquet, unit, held):
             present = set(parquet.schema_arrow.names)
             names = [name for name in wanted.names if name in present]
             groups = list(range(split.start, split.stop))
@@ -189,6 +194,9 @@ class ParquetSource(DescribedSource[ParquetHead]):
             with _explained(split.file, parquet, groups, names), _reopening(split.file) as reopen:
                 if word := longest_word(parquet, reopen, groups, names, split.file):
                     most_rows = max(1, min(most_rows, BATCH_BYTES // word))
+            if held is not None:
+                with _explained(split.file, parquet, groups, names):
+                    _fetch(held, parquet.metadata, groups, names)
             batches = parquet.iter_batches(
                 batch_size=most_rows,
                 row_groups=groups,
@@ -205,7 +213,7 @@ class ParquetSource(DescribedSource[ParquetHead]):
     def read_head(self, file: SourceFile) -> ParquetHead:
         if file.size == 0:  # an empty file among others is a night without data, not damage
             return ParquetHead(pa.schema([]), (), ())
-        with _explained(file), _opened(file) as (opened, parquet, _):
+        with _explained(file), _opened(file) as (opened, parquet, _, _):
             metadata = parquet.metadata
             unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
@@ -219,11 +227,23 @@ class ParquetSource(DescribedSource[ParquetHead]):
             )
 
 
+class _Opened(NamedTuple):
+    """An open file, its reader, and the unit in which that gives INT96 times, by the types that are wanted.
+
+    Of a store, `held` is the file, which holds what is fetched.
+    """
+
+    file: Any
+    parquet: pq.ParquetFile
+    unit: Unit
+    held: HeldFile | None
+
+
 @contextmanager
 def _opened(
     file: SourceFile, wanted: pa.Schema | None = None, read_dictionary: list[str] | None = None
-) -> Iterator[tuple[Any, pq.ParquetFile, Unit]]:
-    """A file, its reader, and the unit in which that gives INT96 times, by the types that are wanted."""
+) -> Iterator[_Opened]:
+    """Open a file."""
     storage, name = located(file)
     options: dict[str, Any] = {
         "pre_buffer": not storage.is_local,  # few large requests to an object store
@@ -232,20 +252,44 @@ def _opened(
     }
     if read_dictionary:  # of which the beginning is looked at
         options |= {"pre_buffer": False, "buffer_size": 1 << 20}
-    with storage.arrow_file(name, file.size) as opened, pq.ParquetFile(opened, **options) as parquet:
+    with ExitStack() as stack:
+        held = None
+        if storage.is_local or storage.is_web_server:  # which may know no ranges
+            opened = stack.enter_context(storage.arrow_file(name, file.size))
+        else:
+            held = HeldFile(storage, name, file.size)
+            opened = stack.enter_context(held.arrow())
+        parquet = stack.enter_context(pq.ParquetFile(opened, **options))
         timed = int96_columns(parquet.metadata)
         unit = unit_for(wanted, timed) if wanted is not None and timed else "ns"
-        if unit == "ns":
-            yield opened, parquet, unit
-            return
-        with pq.ParquetFile(opened, **options, coerce_int96_timestamp_unit=unit) as coerced:
-            yield opened, coerced, unit
+        if unit != "ns":
+            coerced = pq.ParquetFile(opened, **options, coerce_int96_timestamp_unit=unit)
+            parquet = stack.enter_context(coerced)
+        yield _Opened(opened, parquet, unit, held)
+
+
+def _fetch(held: HeldFile, footer: pq.FileMetaData, groups: Sequence[int], names: Sequence[str]) -> None:
+    """Fetch what is read of a file side by side, if that is little; else it comes piece by piece.
+
+    Raises
+    ------
+    FooterError
+        The footer contradicts itself.
+    """
+    if len(groups) * footer.num_columns > _MOST_CHUNKS:
+        return
+    ranges = chunk_ranges(footer, groups, names)
+    if sum(stop - start for start, stop in ranges) > _MOST_FETCHED:
+        return
+    with RequestPool() as pool:
+        for one in [pool.submit(held.fetch, *each) for each in held.missing(ranges, _MOST_RANGES)]:
+            one.result()
 
 
 @contextmanager
 def _reopening(file: SourceFile) -> Iterator[Reopen]:
     with ExitStack() as stack:
-        yield lambda columns: stack.enter_context(_opened(file, read_dictionary=columns))[1]
+        yield lambda columns: stack.enter_context(_opened(file, read_dictionary=columns)).parquet
 
 
 def _without_field_id(field: pa.Field) -> pa.Field:

@@ -1,7 +1,7 @@
 """Files of a run folder in a store that are kept in memory while a step runs.
 
-What the steps before have left does not change meanwhile, so it is fetched once, side by side; what the step
-itself writes need not be fetched either.
+What the steps before have left does not change meanwhile, so it is fetched once, and side by side where the
+step says that it reads it; what the step itself writes need not be fetched either.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from hipslake.storage.small_files import in_threads
 
 MOST_KEPT = 4 << 20
 """Bytes of a file that a step writes, up to which it is kept."""
+
+_MOST_READ = 1 << 20  # bytes of a file that it reads, likewise
+_MOST_TOGETHER = 64 << 20  # and of all of them
 
 _KEPT: ContextVar[RunStorage | None] = ContextVar("kept", default=None)
 
@@ -46,7 +49,11 @@ class RunStorage(Storage):
 
     def read(self, path: str) -> bytes:
         kept = self.kept.get(path)
-        return super().read(path) if kept is None else kept
+        if kept is None:
+            kept = super().read(path)
+            if len(kept) <= _MOST_READ and sum(map(len, [*self.kept.values()])) <= _MOST_TOGETHER:
+                self.kept[path] = kept
+        return kept
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         self.kept.pop(path, None)

@@ -54,6 +54,37 @@ class ColumnChunks:
         return chunk
 
 
+def column_places(footer: pq.FileMetaData, columns: Collection[str]) -> list[int]:
+    """The leaf columns of a file that are of some columns."""
+    return [
+        at
+        for at, name in enumerate(column.path for column in footer.schema)
+        if name in columns or name.partition(".")[0] in columns
+    ]
+
+
+def chunk_ranges(
+    footer: pq.FileMetaData, groups: Collection[int], columns: Collection[str]
+) -> list[tuple[int, int]]:
+    """Where the chunks of some columns lie in some row groups: bytes [start, stop) of the file.
+
+    Raises
+    ------
+    FooterError
+        The footer contradicts itself.
+    """
+    chunks, places = ColumnChunks(footer), column_places(footer, columns)
+    found = []
+    for group in groups:
+        for place in places:
+            chunk = chunks(group, place)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                start = min(start, chunk.dictionary_page_offset)
+            found.append((start, start + chunk.total_compressed_size))
+    return found
+
+
 def check_chunks(fragment: ds.ParquetFileFragment, columns: Collection[str]) -> None:
     """Ask for the chunks of columns, by which a scan with a filter chooses row groups.
 

@@ -117,6 +117,13 @@ class PlanRequest(Request):
     """Plan the leaves of a counted run."""
 
     step: ClassVar[str] = "plan"
+    reads: ClassVar[tuple[str, ...]] = (
+        RunFolder.RUN,
+        RunFolder.FILES,
+        RunFolder.report_path("histogram"),
+        RunFolder.HISTOGRAM,
+        RunFolder.SCHEMA,
+    )
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.PLAN, RunFolder.PLAN_SUMMARY)
 
 
@@ -133,6 +140,14 @@ class WriteRequest(Request):
     """Write the planned leaves of a run into its write folder."""
 
     step: ClassVar[str] = "write"
+    reads: ClassVar[tuple[str, ...]] = (
+        RunFolder.RUN,
+        RunFolder.FILES,
+        RunFolder.report_path("histogram"),
+        RunFolder.SCHEMA,
+        RunFolder.PLAN,
+        RunFolder.SPLITS,
+    )
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.PARTITIONS,)
 
     target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one reduce task writes
@@ -173,6 +188,15 @@ class PublishRequest(Request):
     """Publish a verified run."""
 
     step: ClassVar[str] = "publish"
+    reads: ClassVar[tuple[str, ...]] = (
+        RunFolder.RUN,
+        RunFolder.FILES,
+        *(RunFolder.report_path(name) for name in ("histogram", "write", "verify")),
+        RunFolder.SCHEMA,
+        RunFolder.PARTITIONS,
+        RunFolder.SPLITS,
+        RunFolder.PER_ORDER,
+    )
 
 
 class PublishReport(IngestedReport):

@@ -174,6 +174,15 @@ class VerifyRequest(Request):
     """Verify what the run wrote; or, where a catalog is given, a published version of it."""
 
     step: ClassVar[str] = "verify"
+    reads: ClassVar[tuple[str, ...]] = (
+        RunFolder.RUN,
+        RunFolder.FILES,
+        *(RunFolder.report_path(name) for name in ("histogram", "write")),
+        RunFolder.SCHEMA,
+        RunFolder.PARTITIONS,
+        RunFolder.SPLITS,
+        RunFolder.PER_ORDER,
+    )
     reusable: ClassVar[bool] = False  # files can be damaged after they were verified
 
     catalog_uri: str | None = None

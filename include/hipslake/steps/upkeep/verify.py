@@ -46,7 +46,7 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
     """
     phases = Phases()
     catalog, metadata = subject(request)
-    scratch = request.folder.storage
+    scratch = None if engine.holds_exchanges else request.folder.storage
     if request.catalog_uri is None:
         counted = request.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
         expected = ExpectedTotals(
