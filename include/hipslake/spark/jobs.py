@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TYPE_CHECKING, NoReturn
 
 from hipslake.engine.own_process import tune_process
@@ -50,7 +51,8 @@ def run_job(name: str) -> NoReturn:
             opening: Future[SparkSession] = Future()
             attempt = DriverAttempt.of(request, arguments.attempt)
             with attempt.at_work():
-                running = pool.submit(lambda: function.result()(request, SparkEngine(opening)))
+                working = copy_context()  # in which files of the run folder are kept
+                running = pool.submit(working.run, lambda: function.result()(request, SparkEngine(opening)))
                 try:  # here and not in the pool: Spark cancels its jobs at a signal to the main thread only
                     spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
                     attempt.started(spark.sparkContext.applicationId)

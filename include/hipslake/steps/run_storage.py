@@ -93,7 +93,7 @@ def run_storage(uri: str) -> Storage:
 
 @contextmanager
 def keeping_files(uri: str, paths: Sequence[str], probed: str = "") -> Iterator[bytes | None]:
-    """Keep files of a run folder in a store during a step.
+    """Keep files of a run folder in a store during a step, or during a part of it.
 
     Parameters
     ----------
@@ -117,7 +117,9 @@ def keeping_files(uri: str, paths: Sequence[str], probed: str = "") -> Iterator[
                 found = storage.read(probed)
         yield found
         return
-    kept = RunStorage(storage.root)
+    outer = _KEPT.get()
+    kept = outer if outer is not None and outer.root == storage.root else RunStorage(storage.root)
+    paths = [path for path in paths if path not in kept.kept]
     found = [*kept.fetch([*paths, probed] if probed else paths), None][len(paths)]
     kept.kept.pop(probed, None)
     token = _KEPT.set(kept)

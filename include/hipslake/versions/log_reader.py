@@ -269,6 +269,8 @@ class LogReader:
         """
         if known == 0:
             known = max(listed_versions(self._storage), default=0)
+            if not self._storage.is_web_server:  # which lists nothing
+                return known
         first, step = known, 1
         while self._stands(known + step):
             known += step

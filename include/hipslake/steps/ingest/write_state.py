@@ -22,6 +22,7 @@ from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import SupersededRows, load_superseded
 from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run_storage import keeping_files
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 
@@ -176,11 +177,12 @@ def load_write_state(
         Bytes in memory of a row, per column group.
     """
     folder = RunFolder(run_uri)
-    run = folder.run()
-    schema = folder.schema()
-    plan = read_table(folder.storage, RunFolder.PLAN)
+    with keeping_files(run_uri, (RunFolder.RUN, RunFolder.SCHEMA, RunFolder.PLAN, RunFolder.SPLITS)):
+        run = folder.run()
+        schema = folder.schema()
+        plan = read_table(folder.storage, RunFolder.PLAN)
+        splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
     plans = plans_of_groups(check_columns(run.spec, schema), plan, dict(row_bytes), target_bytes)
-    splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
     placer = Placer(run.spec, load_object_pixels(folder, run))
     superseded = load_superseded(folder, run.spec)
     return WriteState(
