@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -277,7 +277,7 @@ class LeavesTask:
                 found = found.model_copy(update={"path": "", "sha256": ""})
             yield _row(leaf, found)
 
-    def _with_contents(self, task: int) -> Iterator[tuple[int, str, Partition, Future[bytes] | None]]:
+    def _with_contents(self, task: int) -> Iterator[tuple[int, str, Partition, Future[Any] | None]]:
         """The leaves of a task; of a store, a thread fetches the next one while one is looked at."""
         leaves = self.leaves.read(task)
         if self.storage.is_local:
@@ -289,14 +289,12 @@ class LeavesTask:
                 coming += [(*leaf, self._fetched(pool, *leaf)) for leaf in islice(leaves, 1)]
                 yield coming.pop(0)
 
-    def _fetched(
-        self, pool: RequestPool, leaf: int, group: str, partition: Partition
-    ) -> Future[bytes] | None:
+    def _fetched(self, pool: RequestPool, leaf: int, group: str, partition: Partition) -> Future[Any] | None:
         if group in self.of_others or partition.bytes > HELD_BYTES:
             return None
         return pool.submit(fetched, self.storage, partition)
 
-    def _verified(self, group: str, partition: Partition, content: Future[bytes] | None) -> LeafFindings:
+    def _verified(self, group: str, partition: Partition, content: Future[Any] | None) -> LeafFindings:
         schema = self.of_others.get(group)
         if schema is None:
             return verify_partition(self.storage, self.rules[group], partition, content)

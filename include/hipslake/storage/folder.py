@@ -92,6 +92,11 @@ class Storage(FolderPaths):
         with self._errors(path, "read"):
             return self._files_of(path).read_range(self.uri(path), start, stop)
 
+    def range_buffer(self, path: str, start: int, stop: int) -> Any:
+        """As `read_range`, something with a buffer: of S3 in the memory where it arrived."""
+        with self._errors(path, "read"):
+            return self._files_of(path).range_buffer(self.uri(path), start, stop)
+
     def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
         """Ranges of files, as of `read_range`; a store is asked for some tens of them side by side.
 

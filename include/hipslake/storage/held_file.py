@@ -41,7 +41,7 @@ class HeldFile(io.RawIOBase):
         super().__init__()
         self._storage, self._path, self._size = storage, path, size
         self._at = 0
-        self._pieces: list[tuple[int, bytes]] = []  # ascending by start
+        self._pieces: list[tuple[int, Any]] = []  # ascending by start
         self._lock = threading.Lock()
 
     def fetch(self, start: int, stop: int) -> None:
@@ -52,7 +52,7 @@ class HeldFile(io.RawIOBase):
         FileNotFoundError
         StorageError
         """
-        data = self._storage.read_range(self._path, start, stop)
+        data = self._storage.range_buffer(self._path, start, stop)
         with self._lock:
             if len(data) == self._size:  # all of it: a server may know no ranges
                 self._pieces = [(0, data)]

@@ -41,6 +41,9 @@ class LocalFiles:
             file.seek(start)
             return file.read(max(stop - start, 0))
 
+    def range_buffer(self, uri: str, start: int, stop: int) -> bytes:
+        return self.read_range(uri, start, stop)
+
     def read_tail(self, uri: str, most: int) -> bytes:
         with _regular(uri) as file:
             size = file.seek(0, os.SEEK_END)

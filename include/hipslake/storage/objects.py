@@ -78,6 +78,9 @@ class ObjectFiles:
                 raise
             return b""
 
+    def range_buffer(self, uri: str, start: int, stop: int) -> bytes:
+        return self.read_range(uri, start, stop)
+
     def read_tail(self, uri: str, most: int) -> bytes:
         try:
             return bytes(self._fs.cat_file(uri, start=-most))[-most:]  # a server may know no ranges

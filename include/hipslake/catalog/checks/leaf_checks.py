@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,13 +47,13 @@ class LeafRules(Frozen):
     threshold: Threshold | None = None
 
 
-def fetched(storage: Storage, partition: Partition) -> bytes:
+def fetched(storage: Storage, partition: Partition) -> Any:
     """The content of a leaf file in a store, and a byte more if it is longer than metadata.json says."""
-    return storage.read_range(partition.path, 0, partition.bytes + 1)
+    return storage.range_buffer(partition.path, 0, partition.bytes + 1)
 
 
 def verify_partition(
-    storage: Storage, rules: LeafRules, partition: Partition, content: Future[bytes] | None = None
+    storage: Storage, rules: LeafRules, partition: Partition, content: Future[Any] | None = None
 ) -> LeafFindings:
     """Read one leaf file and say all that is wrong with it.
 
@@ -90,7 +91,9 @@ def verify_partition(
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), is_original=is_original)
     try:
         with (
-            storage.arrow_file(partition.path, size) if held is None else pa.BufferReader(held) as source,
+            storage.arrow_file(partition.path, size)
+            if held is None
+            else pa.BufferReader(pa.py_buffer(held)) as source,
             pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
         ):
             problems += _footer(rules, partition, file)

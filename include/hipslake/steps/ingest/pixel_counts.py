@@ -89,7 +89,9 @@ def _occupied(dense: NDArray[np.int64]) -> NDArray[np.uint32]:
 def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:
     """Store the counts of one task."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _schema(counts.order)) as writer:
+    # A store takes longer for bytes than they take to be compressed; local files are mapped as they are.
+    options = pa.ipc.IpcWriteOptions(compression=None if storage.is_local else "lz4")
+    with pa.ipc.new_stream(sink, _schema(counts.order), options=options) as writer:
         for npix, rows in counts.parts():
             writer.write_batch(pa.record_batch([npix, rows], schema=_schema(counts.order)))
     storage.write(path, sink.getvalue(), durable=False)
