@@ -101,7 +101,14 @@ def test_the_page_tells_what_was_measured() -> None:
             found.append({**whole, "part": name, "bytes": 2 * 10**9, "cpu": 5.0})
     speed = {"down": 1.25, "up": 1.5, "cpu_down": 0.3, "cpu_up": 0.4, "cpu_request": 0.25}
     found.append({"task": "proxy", **speed})
-    result = {"date": "2026-11-28", "machine": "some machine", "load": 0.1, "server": "thin", "repeats": 3, "runs": found}
+    result = {
+        "date": "2026-11-28",
+        "machine": "some machine",
+        "load": 0.1,
+        "server": "thin",
+        "repeats": 3,
+        "runs": found,
+    }
     text = page(result | {"verdicts": [verdict._asdict() for verdict in verdicts(found)]})
     assert "2026-11-28, some machine." in text
     assert "a load of" not in text

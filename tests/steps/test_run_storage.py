@@ -47,13 +47,35 @@ def test_what_a_step_reads_is_fetched_once(uri: str, asked: Counter[str]) -> Non
             assert [storage.read(name) for name in ("a", "b", "c", "report")] == [b"a", b"b", b"c", b"report"]
         with pytest.raises(FileNotFoundError):
             storage.read("missing")
-        assert asked == {"a": 1, "b": 1, "c": 2, "report": 3, "missing": 2}
+        assert asked == {"a": 1, "b": 1, "c": 1, "report": 3, "missing": 2}
         assert type(run_storage(f"{uri}-other")) is Storage
     assert type(run_storage(uri)) is Storage
     with keeping_files(uri, [], "missing") as probed:
         assert probed is None
     with keeping_files(uri, ["a"]) as probed:
         assert probed is None
+
+
+def test_a_part_of_a_step_fetches_what_is_not_there_yet(uri: str, asked: Counter[str]) -> None:
+    plain = Storage.at(uri)
+    for name in ("a", "b", "report"):
+        plain.write(name, name.encode())
+    with keeping_files(uri, ["a"], "report"):
+        with keeping_files(uri, ["a", "b"]):
+            assert [run_storage(uri).read(name) for name in ("a", "b")] == [b"a", b"b"]
+        plain.write("report", b"of another attempt")
+        assert run_storage(uri).read("report") == b"of another attempt"
+        assert [run_storage(uri).read(name) for name in ("a", "b")] == [b"a", b"b"]
+    assert asked == {"a": 1, "b": 1, "report": 2}
+
+
+@pytest.mark.parametrize(("size", "reads"), [(1 << 20, 1), ((1 << 20) + 1, 3)])
+def test_a_large_file_that_is_read_is_not_kept(uri: str, asked: Counter[str], size: int, reads: int) -> None:
+    Storage.at(uri).write("a", bytes(size))
+    with keeping_files(uri, []):
+        for _ in range(3):
+            assert len(run_storage(uri).read("a")) == size
+    assert asked == {"a": reads}
 
 
 CHANGES: dict[str, Callable[[Storage], object]] = {

@@ -28,10 +28,12 @@ class RunStorage(Storage):
     """A run folder in a store, some of whose files are in memory. Pickled, it is the folder alone."""
 
     kept: dict[str, bytes]
+    changing: set[str]  # files that others may write meanwhile
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
         object.__setattr__(self, "kept", {})
+        object.__setattr__(self, "changing", set())
 
     def __reduce__(self) -> Any:
         return Storage, (self.root,)
@@ -51,6 +53,8 @@ class RunStorage(Storage):
         kept = self.kept.get(path)
         if kept is None:
             kept = super().read(path)
+            if path in self.changing:
+                return kept
             if len(kept) <= _MOST_READ and sum(map(len, [*self.kept.values()])) <= _MOST_TOGETHER:
                 self.kept[path] = kept
         return kept
@@ -122,6 +126,7 @@ def keeping_files(uri: str, paths: Sequence[str], probed: str = "") -> Iterator[
     paths = [path for path in paths if path not in kept.kept]
     found = [*kept.fetch([*paths, probed] if probed else paths), None][len(paths)]
     kept.kept.pop(probed, None)
+    kept.changing.add(probed)
     token = _KEPT.set(kept)
     try:
         yield found
