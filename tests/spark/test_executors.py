@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyspark
 import pytest
 from hipslake.engine.model import Block, Scratch
+from hipslake.engine.scratch import blocks_in_folder
 from hipslake.spark import one_machine, settings
 from hipslake.spark.engine import SparkEngine
 from hipslake.spark.one_machine import FolderMark, executors_at_one_address
 from hipslake.spark.settings import executor_settings, launch_settings
 from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles
+from hipslake.storage.folder import Storage
 from pyspark.sql import SparkSession
 
 MASTER = {"spark.master": "spark://127.0.0.1:7077"}
@@ -234,3 +236,23 @@ def test_an_exchange_goes_on_where_tasks_lose_sight_of_the_folder(
     told = found.sort_by([("target", "ascending"), ("n", "ascending")])
     assert list(zip(told["target"].to_pylist(), told["n"].to_pylist(), strict=True)) == expected
     assert not folder.exists()
+
+
+def test_blocks_of_what_goes_to_a_store_wait_where_spark_has_its_own_files(spark: SparkSession) -> None:
+    place = spark.sparkContext._temp_dir
+
+    def reducer(target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        folders = len([*Path(place).glob("blocks-*/*/*.blocks")])  # those of map tasks
+        rows = sum(block.rows.num_rows for block in blocks)
+        yield pa.record_batch([pa.array([rows], pa.int32()), pa.array([folders], pa.int64())], schema=RESULT)
+
+    found = SparkEngine(spark).exchange(
+        sources=4,
+        mapper=lambda task: iter([(0, pa.record_batch({"n": pa.array(range(10 + task))}))]),
+        targets=1,
+        reducer=reducer,
+        result=RESULT,
+        scratch=blocks_in_folder(Storage.at("memory://lake/write"), "exchange", 1e3),
+    )
+    assert found.to_pylist() == [{"target": 46, "n": 4}]
+    assert not [*Path(place).glob("blocks-*")]
