@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from hipslake.errors import NotWritableError
 from hipslake.steps.report import Report, Request, perform
-from hipslake.steps.run_storage import MOST_KEPT, RunStorage, keeping_files, run_storage
+from hipslake.steps.run_storage import MOST_KEPT, RunStorage, keeping_files, own_run, run_storage
 from hipslake.storage.folder import Storage
 from hipslake.storage.objects import ObjectFiles
 
@@ -67,6 +68,53 @@ def test_a_part_of_a_step_fetches_what_is_not_there_yet(uri: str, asked: Counter
         assert run_storage(uri).read("report") == b"of another attempt"
         assert [run_storage(uri).read(name) for name in ("a", "b")] == [b"a", b"b"]
     assert asked == {"a": 1, "b": 1, "report": 2}
+
+
+def test_in_a_run_of_its_own_a_process_keeps_files_from_step_to_step(uri: str, asked: Counter[str]) -> None:
+    with own_run(uri):
+        with keeping_files(uri, [], "reports/first.json") as probed:
+            assert probed is None
+            run_storage(uri).write("run.json", b"run")
+            run_storage(uri).write("reports/first.json", b"went well")
+        with keeping_files(uri, ["run.json", "reports/first.json"], "reports/second.json") as probed:
+            assert probed is None
+            assert run_storage(uri).read("run.json") == b"run"
+            assert run_storage(uri).read("reports/first.json") == b"went well"
+        with keeping_files(uri, [], "reports/first.json") as probed:
+            assert probed == b"went well"
+        assert not asked
+    assert type(run_storage(uri)) is Storage
+    assert Storage.at(uri).read("reports/first.json") == b"went well"
+
+
+def test_once_others_write_there_too_nothing_is_kept(uri: str, asked: Counter[str]) -> None:
+    with own_run(uri) as kept:
+        assert kept is not None
+        run_storage(uri).write("run.json", b"run")
+        run_storage(uri).write("reports/first.json", b"went well")
+        kept.forget()
+        Storage.at(uri).write("run.json", b"another")
+        with keeping_files(uri, ["run.json"], "reports/first.json") as probed:
+            assert probed == b"went well"
+            assert run_storage(uri).read("run.json") == b"another"
+    assert asked == {"run.json": 1, "first.json": 1}
+
+
+@pytest.mark.parametrize("then", ["ends", "fails"])
+def test_a_report_that_cannot_be_stored_is_told(uri: str, monkeypatch: pytest.MonkeyPatch, then: str) -> None:
+    def refused(files: ObjectFiles, uri: str, data: object, *, durable: bool) -> None:
+        raise NotWritableError(f"{uri}: no")
+
+    def reported() -> None:
+        with own_run(uri):
+            monkeypatch.setattr(ObjectFiles, "write", refused)
+            run_storage(uri).write("reports/first.json", b"went well")
+            if then == "fails":
+                raise KeyError
+
+    with pytest.raises(NotWritableError if then == "ends" else KeyError):
+        reported()
+    assert type(run_storage(uri)) is Storage
 
 
 @pytest.mark.parametrize(("size", "reads"), [(1 << 20, 1), ((1 << 20) + 1, 3)])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
+from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from hipslake.api.catalog import Catalog
@@ -17,6 +18,7 @@ from hipslake.specs.environment import expand
 from hipslake.steps.registry import STEPS, Step
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, catalog_uri, run_uri
+from hipslake.steps.run_storage import RunStorage, own_run
 from hipslake.storage.folder import Storage
 from hipslake.versions.intents import fence
 from hipslake.versions.log import VersionLog
@@ -94,13 +96,17 @@ class StepRunner:
         self._spark = spark
         self._told = told or (lambda step, report: None)
         self._held = ExitStack()
+        self._kept: RunStorage | None = None
         self._engine: Any = None
 
     def __enter__(self) -> Self:
+        self._kept = self._held.enter_context(own_run(self.folder.uri))
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._held.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.__exit__(kind, error, trace)
 
     def resolve(self, step: str, **fields: Any) -> Any:
         """Perform the first step of the run; the fields that say which run it is are filled in."""
@@ -125,7 +131,10 @@ class StepRunner:
         step = STEPS[name]
         request = step.request_model.model_validate({"run_uri": self.folder.uri, **fields})
         self._told(request.step, None)
-        if step.job and self._wants_spark(step, request):
+        in_spark = bool(step.job) and self._wants_spark(step, request)
+        if self._kept is not None and (in_spark or not self._kept.is_own):
+            self._kept.forget()  # tasks of Spark write into the folder, too
+        if in_spark:
             engine, function = self._in_session(step), step.function()
             report = perform(lambda asked: function(asked, engine), request, step.report_model)
         else:

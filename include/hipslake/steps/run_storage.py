@@ -1,25 +1,34 @@
 """Files of a run folder in a store that are kept in memory while a step runs.
 
 What the steps before have left does not change meanwhile, so it is fetched once, and side by side where the
-step says that it reads it; what the step itself writes need not be fetched either.
+step says that it reads it; what the step itself writes need not be fetched either. Where one process does all
+steps of a run, files are kept from step to step, and reports are stored while the next step begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import PurePosixPath
 from typing import Any
 
+from hipslake.errors import HipslakeError
+from hipslake.storage.entry import Entry
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads
+from hipslake.storage.store_threads import begin
 
 MOST_KEPT = 4 << 20
 """Bytes of a file that a step writes, up to which it is kept."""
 
 _MOST_READ = 1 << 20  # bytes of a file that it reads, likewise
 _MOST_TOGETHER = 64 << 20  # and of all of them
+
+_REPORTS = "reports/"
+_Entries = list[Entry]  # inside RunStorage, `list` is a method
+_Futures = list[Future[None]]
 
 _KEPT: ContextVar[RunStorage | None] = ContextVar("kept", default=None)
 
@@ -29,11 +38,15 @@ class RunStorage(Storage):
 
     kept: dict[str, bytes]
     changing: set[str]  # files that others may write meanwhile
+    is_own: bool  # of a run that begins, and whose steps are all done by this process
+    _coming: _Futures  # files that are being stored
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, is_own: bool = False) -> None:
         super().__init__(root)
         object.__setattr__(self, "kept", {})
         object.__setattr__(self, "changing", set())
+        object.__setattr__(self, "is_own", is_own)
+        object.__setattr__(self, "_coming", [])
 
     def __reduce__(self) -> Any:
         return Storage, (self.root,)
@@ -49,6 +62,21 @@ class RunStorage(Storage):
             return super().read(path)
         return None
 
+    def settle(self) -> None:
+        """Wait until all is stored; raises what has kept a file from it."""
+        while self._coming:
+            self._coming.pop(0).result()
+
+    def forget(self) -> None:
+        """Keep nothing of what is here by now, as others have written, too."""
+        self.settle()
+        self.kept.clear()
+        object.__setattr__(self, "is_own", False)
+
+    def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
+        self.settle()
+        return super().list(path, recursive=recursive)
+
     def read(self, path: str) -> bytes:
         kept = self.kept.get(path)
         if kept is None:
@@ -61,8 +89,12 @@ class RunStorage(Storage):
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         self.kept.pop(path, None)
-        super().write(path, data, durable=durable)
-        if memoryview(data).nbytes <= MOST_KEPT:
+        is_small = memoryview(data).nbytes <= MOST_KEPT
+        if self.is_own and is_small and path.startswith(_REPORTS):
+            self._coming.append(begin(lambda: Storage.write(self, path, data, durable=durable)))
+        else:
+            super().write(path, data, durable=durable)
+        if is_small:
             self.kept[path] = bytes(data)
 
     def open(self, path: str, mode: str = "rb", *, durable: bool = True) -> Any:
@@ -71,10 +103,12 @@ class RunStorage(Storage):
         return super().open(path, mode, durable=durable)  # type: ignore[call-overload]
 
     def delete(self, path: str) -> None:
+        self.settle()
         self.kept.pop(path, None)
         super().delete(path)
 
     def delete_tree(self, path: str) -> None:
+        self.settle()
         for kept in [*self.kept]:
             if PurePosixPath(kept).is_relative_to(path):
                 self.kept.pop(kept, None)
@@ -93,6 +127,38 @@ def run_storage(uri: str) -> Storage:
     """The storage at a run folder: that which keeps files, for the run of the step under way."""
     storage, kept = Storage.at(uri), _KEPT.get()
     return kept if kept is not None and kept.root == storage.root else storage
+
+
+@contextmanager
+def own_run(uri: str) -> Iterator[RunStorage | None]:
+    """Keep files of a run folder in a store from step to step, in the process that does all of them.
+
+    Parameters
+    ----------
+    uri : str
+        Of the run folder, which does not exist yet.
+
+    Yields
+    ------
+    RunStorage or None
+        What keeps them; None of a folder on a local disk.
+    """
+    storage = Storage.at(uri)
+    if storage.is_local:
+        yield None
+        return
+    kept = RunStorage(storage.root, is_own=True)
+    token = _KEPT.set(kept)
+    try:
+        yield kept
+    except BaseException:
+        with suppress(HipslakeError, OSError):
+            kept.settle()
+        raise
+    else:
+        kept.settle()
+    finally:
+        _KEPT.reset(token)
 
 
 @contextmanager
@@ -124,9 +190,13 @@ def keeping_files(uri: str, paths: Sequence[str], probed: str = "") -> Iterator[
     outer = _KEPT.get()
     kept = outer if outer is not None and outer.root == storage.root else RunStorage(storage.root)
     paths = [path for path in paths if path not in kept.kept]
-    found = [*kept.fetch([*paths, probed] if probed else paths), None][len(paths)]
-    kept.kept.pop(probed, None)
-    kept.changing.add(probed)
+    if kept.is_own:  # what it has not reported nobody has
+        kept.fetch(paths)
+        found = kept.kept.get(probed)
+    else:
+        found = [*kept.fetch([*paths, probed] if probed else paths), None][len(paths)]
+        kept.kept.pop(probed, None)
+        kept.changing.add(probed)
     token = _KEPT.set(kept)
     try:
         yield found
