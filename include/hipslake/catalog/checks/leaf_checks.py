@@ -29,7 +29,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_footer import FooterError
 
 BATCH_ROWS = 1 << 17
-HELD_BYTES = 128 << 20
+HELD_BYTES = 64 << 20
 """Up to this size a file of a store is fetched once, and held while it is looked at."""
 # What pyarrow raises at damaged files: the last two where a number or a name in the footer is wrong.
 _DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
