@@ -36,6 +36,7 @@ def found(storage: Storage, published: Published) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("most", [leaf_checks.HELD_BYTES, 0], ids=["held", "too large to be held"])
 @pytest.mark.parametrize("kind", [*DAMAGES, *LONGER])
+@pytest.mark.sampled(3)
 def test_a_damaged_leaf_is_told_alike(
     made: Published, tmp_path: Path, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
