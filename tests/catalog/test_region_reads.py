@@ -165,13 +165,14 @@ def test_only_overlapping_leaves_and_row_groups_are_fetched(monkeypatch: pytest.
     commit(storage, metadata)
     catalog, cone = Catalog.open(storage.uri()), Cone(80, 12, 3)
     asked: dict[str, list[tuple[int, int]]] = {}
-    fetch = Storage.read_range
+    for name in ("read_range", "range_buffer"):
+        fetch = getattr(Storage, name)
 
-    def counted(self: Storage, path: str, start: int, stop: int) -> bytes:
-        asked.setdefault(path, []).append((start, stop))
-        return fetch(self, path, start, stop)
+        def counted(self: Storage, path: str, start: int, stop: int, fetch: Any = fetch) -> Any:
+            asked.setdefault(path, []).append((start, stop))
+            return fetch(self, path, start, stop)
 
-    monkeypatch.setattr(Storage, "read_range", counted)
+        monkeypatch.setattr(Storage, name, counted)
     table = catalog.read(["id", "mag"], region=cone)
     assert table.num_rows == cone.contains(*degrees).sum() > 100
     near = {

@@ -68,7 +68,7 @@ def test_each_leaf_is_asked_for_once(made: Published, monkeypatch: pytest.Monkey
         if path.is_file():
             far.write(path.relative_to(root).as_posix(), path.read_bytes())
     asked: list[str] = []
-    for name in ("read_range", "arrow_file", "sha256", "entry", "read", "open"):
+    for name in ("range_buffer", "read_range", "arrow_file", "sha256", "entry", "read", "open"):
         method = getattr(Storage, name)
 
         def noted(self: Storage, path: str, *more: object, _method=method, **options: object) -> object:

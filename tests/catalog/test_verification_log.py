@@ -66,9 +66,9 @@ def test_each_file_is_read_once(history: Survey, monkeypatch: pytest.MonkeyPatch
     read: list[str] = []
     plain = verification.verify_partition
 
-    def noting(storage: object, rules: object, partition: object) -> object:
+    def noting(storage: object, rules: object, partition: object, content: object) -> object:
         read.append(partition.path)  # type: ignore[attr-defined]
-        return plain(storage, rules, partition)  # type: ignore[arg-type]
+        return plain(storage, rules, partition, content)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verification, "verify_partition", noting)
     report = history.catalog.verify(all=True)
