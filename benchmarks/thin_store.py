@@ -33,6 +33,7 @@ from benchmarks.thin_objects import Headers, Objects, RefusedError
 _PIECE = 1 << 20
 _MOST_HEAD = 64 << 10
 _LISTED = 1000  # keys of an answer
+_THREADS = 512  # and connections, at once
 _SPAN = re.compile(r"bytes=(\d*)-(\d*)$")
 _NAMED = re.compile(r"<Key>(.*?)</Key>", re.DOTALL)
 _PART = re.compile(r"<PartNumber>\s*(\d+)\s*</PartNumber>")
@@ -260,13 +261,12 @@ def _serve(folder: Path, bucket: str) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
 
-        def accept() -> None:
+        def serve() -> None:
             while True:
-                client, _ = listener.accept()
-                connection = Connection(client, bucket, objects)
-                threading.Thread(target=_until_it_ends, args=(connection,), daemon=True).start()
+                _until_it_ends(Connection(listener.accept()[0], bucket, objects))
 
-        threading.Thread(target=accept, daemon=True).start()
+        for _ in range(_THREADS):  # they are there before anybody comes: a connection waits for none
+            threading.Thread(target=serve, daemon=True).start()
         sys.stdin.read()  # its end is ours
 
 
