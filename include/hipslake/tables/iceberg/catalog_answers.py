@@ -28,7 +28,7 @@ from hipslake.tables.iceberg.catalogs import SERVICE_FAILURES, told_of
 
 CATALOG_FAILURES: tuple[type[Exception], ...] = (
     *SERVICE_FAILURES,
-    OSError,
+    OSError,  # and so those of `requests`
     ValidationError,  # an answer that is cut off
     NoSuchTableError,
     NotImplementedError,

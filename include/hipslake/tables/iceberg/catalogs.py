@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,7 +24,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
-from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException, Timeout
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from hipslake.errors import (
@@ -67,17 +67,22 @@ def _of_thrift() -> tuple[type[Exception], ...]:
         return ()
 
 
+def _of_requests(name: str) -> tuple[type[Exception], ...]:
+    """An exception of `requests`; none where it is not imported, which takes a while and only REST needs."""
+    module = sys.modules.get("requests.exceptions")
+    return () if module is None else (getattr(module, name),)
+
+
 SERVICE_FAILURES: tuple[type[Exception], ...] = (
     SQLAlchemyError,
     RESTError,
-    RequestException,
     BotoCoreError,
     ClientError,
     ConnectionError,
     TimeoutError,
     *_of_thrift(),
 )
-"""Errors of a catalog's service, and of the way to it."""
+"""Errors of a catalog's service, and of the way to it, but for those of `requests`: see `_of_requests`."""
 
 _CONNECTED: ContextVar[Mapping[str, Mapping[str, str]]] = ContextVar("connected catalogs")
 
@@ -173,7 +178,7 @@ def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
         ) from None
     except ValidationError:  # of an answer
         raise
-    except (ArgumentError, InvalidURL, InvalidSchema, MissingSchema, ValueError):
+    except (ArgumentError, ValueError):  # the latter of `requests`, too
         raise SpecError(
             f"iceberg: the address of catalog {spec.name!r} {what}, and is none of a catalog of type "
             f"{spec.type}; write it as {like}, its port as a number"
@@ -240,8 +245,9 @@ def reaching(what: str) -> Iterator[None]:
             "cut off on its way, or does not follow the specification; run it again, and look at what stands "
             "between here and the catalog"
         ) from (None if _tells_secrets(what, error) else error)
-    except SERVICE_FAILURES as error:
-        kind = StoreTimeoutError if isinstance(error, Timeout | TimeoutError) else StorageError
+    except (*SERVICE_FAILURES, *_of_requests("RequestException")) as error:
+        is_late = isinstance(error, (TimeoutError, *_of_requests("Timeout")))
+        kind = StoreTimeoutError if is_late else StorageError
         raise kind(
             f"Iceberg catalog {what!r} cannot be reached or does not answer: {told_of(what, error)}; look at "
             "its address, its keys, and whether it runs"
