@@ -184,19 +184,23 @@ class IngestedReport(CatalogReport):
         return origins_of_run(run_uri)
 
 
+DRAFTED_FROM = (
+    RunFolder.RUN,
+    RunFolder.FILES,
+    *(RunFolder.report_path(name) for name in ("histogram", "write")),
+    RunFolder.SCHEMA,
+    RunFolder.PARTITIONS,
+    RunFolder.SPLITS,
+    RunFolder.PER_ORDER,
+)
+"""The files in the run folder that the version of a run is made of, before it is published."""
+
+
 class PublishRequest(Request):
     """Publish a verified run."""
 
     step: ClassVar[str] = "publish"
-    reads: ClassVar[tuple[str, ...]] = (
-        RunFolder.RUN,
-        RunFolder.FILES,
-        *(RunFolder.report_path(name) for name in ("histogram", "write", "verify")),
-        RunFolder.SCHEMA,
-        RunFolder.PARTITIONS,
-        RunFolder.SPLITS,
-        RunFolder.PER_ORDER,
-    )
+    reads: ClassVar[tuple[str, ...]] = (*DRAFTED_FROM, RunFolder.report_path("verify"))
 
 
 class PublishReport(IngestedReport):

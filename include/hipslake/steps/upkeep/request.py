@@ -12,7 +12,7 @@ from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
 from hipslake.specs.table_place import PlacedTable
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MIN_ORPHAN_DAYS, Retention
-from hipslake.steps.ingest.request import CatalogRunRequest, ResolveReport
+from hipslake.steps.ingest.request import DRAFTED_FROM, CatalogRunRequest, ResolveReport
 from hipslake.steps.report import CatalogReport, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
@@ -174,15 +174,7 @@ class VerifyRequest(Request):
     """Verify what the run wrote; or, where a catalog is given, a published version of it."""
 
     step: ClassVar[str] = "verify"
-    reads: ClassVar[tuple[str, ...]] = (
-        RunFolder.RUN,
-        RunFolder.FILES,
-        *(RunFolder.report_path(name) for name in ("histogram", "write")),
-        RunFolder.SCHEMA,
-        RunFolder.PARTITIONS,
-        RunFolder.SPLITS,
-        RunFolder.PER_ORDER,
-    )
+    reads: ClassVar[tuple[str, ...]] = DRAFTED_FROM
     reusable: ClassVar[bool] = False  # files can be damaged after they were verified
 
     catalog_uri: str | None = None
