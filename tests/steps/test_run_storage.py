@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -98,6 +99,34 @@ def test_once_others_write_there_too_nothing_is_kept(uri: str, asked: Counter[st
             assert probed == b"went well"
             assert run_storage(uri).read("run.json") == b"another"
     assert asked == {"run.json": 1, "first.json": 1}
+
+
+LOOKS: dict[str, Callable[[Storage, str], bool]] = {
+    "is_file": lambda storage, path: storage.is_file(path),
+    "exists": lambda storage, path: storage.exists(path),
+    "entry": lambda storage, path: storage.entry(path).size == 9,
+    "read": lambda storage, path: storage.read(path) == b"went well",
+    "open": lambda storage, path: storage.open(path).read() == b"went well",
+    "list": lambda storage, path: [each.path for each in storage.list("reports")] == [path],
+    "delete": lambda storage, path: storage.delete(path) is None and not storage.is_file(path),
+    "delete_tree": lambda storage, path: storage.delete_tree("reports") is None and not storage.exists(path),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_report_that_is_being_stored_is_there(uri: str, monkeypatch: pytest.MonkeyPatch, look: str) -> None:
+    write = ObjectFiles.write
+
+    def slow(files: ObjectFiles, uri: str, data: object, *, durable: bool) -> None:
+        time.sleep(0.2)
+        write(files, uri, data, durable=durable)
+
+    monkeypatch.setattr(ObjectFiles, "write", slow)
+    with own_run(uri):
+        begun = time.monotonic()
+        run_storage(uri).write("reports/first.json", b"went well")
+        assert time.monotonic() - begun < 0.1
+        assert LOOKS[look](run_storage(uri), "reports/first.json")
 
 
 @pytest.mark.parametrize("then", ["ends", "fails"])

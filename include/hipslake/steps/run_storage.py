@@ -73,6 +73,16 @@ class RunStorage(Storage):
         self.kept.clear()
         object.__setattr__(self, "is_own", False)
 
+    def entry(self, path: str) -> Entry:
+        self.settle()
+        return super().entry(path)
+
+    def is_file(self, path: str) -> bool:
+        if path in self.kept:
+            return True
+        self.settle()
+        return super().is_file(path)
+
     def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
         self.settle()
         return super().list(path, recursive=recursive)
@@ -98,6 +108,7 @@ class RunStorage(Storage):
             self.kept[path] = bytes(data)
 
     def open(self, path: str, mode: str = "rb", *, durable: bool = True) -> Any:
+        self.settle()
         if mode != "rb":
             self.kept.pop(path, None)
         return super().open(path, mode, durable=durable)  # type: ignore[call-overload]
