@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(answer)
     else:
         removed, added = (counted(each.files, "file") for each in (report.removed, report.added))
-        print(f"{report.table}: {report.text or f'{removed} became {added}'}")
+        print(report.text or f"{report.table}: {removed} became {added}")
     if report.groups_refused and not report.commits:
         return FAILED
     return NOTHING_TO_DO if options.exit_code and not report.dry_run and not report.version else OK
