@@ -5,7 +5,7 @@ measured. This one hashes nothing and checks no signature; bytes go between sock
 the kernel, and what there is, is known in memory. It speaks what clients of S3 use here: objects, ranges,
 conditions, lists, copies, several deletes at once, and objects in parts.
 
-    python -m benchmarks.thin_store --folder /tmp/objects --bucket lake
+    python -m benchmarks.thin_store --folder objects --bucket lake
 """
 
 from __future__ import annotations

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.engine.this_process import read_ahead
 from hipslake.planning.pixel_histogram import count_pixels, pixel_numbers
 from hipslake.storage.folder import Storage
-from hipslake.storage.request_pool import RequestPool
 
 _MERGE_CELLS = 1 << 23
 _DENSE_ORDER = 11  # up to here all pixels of the sky fit into 400 MB
@@ -100,23 +99,15 @@ def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:
 def sum_parts(storage: Storage, paths: Iterable[str], order: int) -> PixelCounts:
     """Add up the counts that the tasks left."""
     counts = PixelCounts(order)
-    for stored in _stored_parts(storage, paths):
+    stored_parts: Iterable[Any] = (
+        (pa.memory_map(storage.uri(path)) for path in paths)
+        if storage.is_local
+        else read_ahead(storage.read, paths)  # the next ones come while one is added
+    )
+    for stored in stored_parts:
         for batch in pa.ipc.open_stream(stored):
             counts.add_cells(batch["npix"].to_numpy(), batch["rows"].to_numpy())
     return counts
-
-
-def _stored_parts(storage: Storage, paths: Iterable[str]) -> Iterator[Any]:
-    """Files with counts; of a store, the next one comes while one is added."""
-    if storage.is_local:
-        yield from (pa.memory_map(storage.uri(path)) for path in paths)
-        return
-    asked = iter(paths)
-    with RequestPool() as pool:
-        coming = [pool.submit(storage.read, path) for path in islice(asked, 2)]
-        while coming:
-            yield coming.pop(0).result()
-            coming += [pool.submit(storage.read, path) for path in islice(asked, 1)]
 
 
 def _schema(order: int) -> pa.Schema:
