@@ -111,12 +111,11 @@ def commit_next(
         # A rollback brings a version back as it was, also one of before another spec took the name.
         if metadata.owner is not None and metadata.restored is None:
             checks.append(partial(check_owner, catalog, metadata.owner, newest=metadata.version - 1))
-        heartbeat.confirm(*checks)
         outcome = versions.commit(
             metadata.version,
             metadata.to_json(),
             metadata.write_id,
-            checked=True,
+            confirm=partial(heartbeat.confirm, *checks),
             withdraw=heartbeat.delete_at_end,
         )
         if outcome == "committed":

@@ -19,7 +19,7 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import HEALPIX_COLUMN, coarsen
 from hipslake.steps.ingest.superseded_rows import read_rows
-from hipslake.storage.folder import Storage
+from hipslake.steps.run_storage import run_storage
 
 _KEPT = 16  # files in the memory of a process: 32 bytes a row
 
@@ -146,7 +146,7 @@ def _together(found: list[ListedRows], *, by_row: bool) -> ListedRows:
 
 @lru_cache(maxsize=_KEPT)
 def _along_curve(folder: str, path: str) -> ListedRows:
-    table = read_rows(Storage.at(folder), path)
+    table = read_rows(run_storage(folder), path)
     return ListedRows(table[HEALPIX_COLUMN].to_numpy(), table[ROW_COLUMN].to_numpy())
 
 
@@ -160,5 +160,5 @@ def _by_row(folder: str, path: str) -> ListedRows:
 @lru_cache(maxsize=_KEPT)
 def _ends(folder: str, path: str) -> pa.Array:
     """The ends of the rows of a file, in the order of `_by_row`."""
-    ends = read_rows(Storage.at(folder), path)[END_COLUMN].combine_chunks()
+    ends = read_rows(run_storage(folder), path)[END_COLUMN].combine_chunks()
     return ends.take(pa.array(np.argsort(_along_curve(folder, path).row)))

@@ -2,13 +2,16 @@
 
 What the steps before have left does not change meanwhile, so it is fetched once, and side by side where the
 step says that it reads it; what the step itself writes need not be fetched either. Where one process does all
-steps of a run, files are kept from step to step, and reports are stored while the next step begins.
+steps of a run, files are kept from step to step, and stored while the work goes on: nobody else reads them
+before the run has ended. A step that commits waits for them first (`settled`), so that a version that stands
+has the files that it was made by. Counts that a step adds up and deletes again are not stored at all.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import PurePosixPath
@@ -26,11 +29,18 @@ MOST_KEPT = 4 << 20
 _MOST_READ = 1 << 20  # bytes of a file that it reads, likewise
 _MOST_TOGETHER = 64 << 20  # and of all of them
 
-_REPORTS = "reports/"
+_MOST_COMING = 32  # files that are being stored at the same time
+
+_BEHIND = ("requests/", "reports/", "histogram/", "append/", "run.json", "files.json")
+"""What is stored behind the work of a process that does all steps; all that reads it goes by `run_storage`."""
+_PASSING = "histogram/parts/"
+"""What the step that writes it deletes again."""
 _Entries = list[Entry]  # inside RunStorage, `list` is a method
-_Futures = list[Future[None]]
+_Contents = list[bytes]
+_Futures = dict[str, Future[None]]
 
 _KEPT: ContextVar[RunStorage | None] = ContextVar("kept", default=None)
+_OWN: dict[tuple[int, str], RunStorage] = {}  # of this process, by their roots: for tasks in other threads
 
 
 class RunStorage(Storage):
@@ -39,14 +49,16 @@ class RunStorage(Storage):
     kept: dict[str, bytes]
     changing: set[str]  # files that others may write meanwhile
     is_own: bool  # of a run that begins, and whose steps are all done by this process
-    _coming: _Futures  # files that are being stored
+    _coming: _Futures  # files that are being stored, by path
+    _stored: set[str]  # files that were or are being stored by this process, of those in `_BEHIND`
 
     def __init__(self, root: str, *, is_own: bool = False) -> None:
         super().__init__(root)
         object.__setattr__(self, "kept", {})
         object.__setattr__(self, "changing", set())
         object.__setattr__(self, "is_own", is_own)
-        object.__setattr__(self, "_coming", [])
+        object.__setattr__(self, "_coming", {})
+        object.__setattr__(self, "_stored", set())
 
     def __reduce__(self) -> Any:
         return Storage, (self.root,)
@@ -64,8 +76,13 @@ class RunStorage(Storage):
 
     def settle(self) -> None:
         """Wait until all is stored; raises what has kept a file from it."""
-        while self._coming:
-            self._coming.pop(0).result()
+        coming = [*self._coming.items()]
+        wait([future for _, future in coming])
+        for path, future in coming:
+            if self._coming.get(path) is future:
+                self._coming.pop(path, None)
+        for _, future in coming:
+            future.result()
 
     def forget(self) -> None:
         """Keep nothing of what is here by now, as others have written, too."""
@@ -84,12 +101,15 @@ class RunStorage(Storage):
         return super().is_file(path)
 
     def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
+        if self._is_empty(path):
+            return []
         self.settle()
         return super().list(path, recursive=recursive)
 
     def read(self, path: str) -> bytes:
         kept = self.kept.get(path)
         if kept is None:
+            self._settle_one(path)
             kept = super().read(path)
             if path in self.changing:
                 return kept
@@ -98,11 +118,26 @@ class RunStorage(Storage):
         return kept
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
-        self.kept.pop(path, None)
         is_small = memoryview(data).nbytes <= MOST_KEPT
-        if self.is_own and is_small and path.startswith(_REPORTS):
-            self._coming.append(begin(lambda: Storage.write(self, path, data, durable=durable)))
+        behind = self.is_own and path.startswith(_BEHIND)
+        if behind and is_small and path.startswith(_PASSING):
+            self.kept[path] = bytes(data)
+            return
+        self.kept.pop(path, None)
+        before = self._coming.get(path)
+        if behind:
+            self._stored.add(path)
+        if behind and is_small and len(self._coming) < _MOST_COMING:
+            data = bytes(data)
+
+            def store() -> None:
+                if before is not None:
+                    wait([before])
+                Storage.write(self, path, data, durable=durable)
+
+            self._coming[path] = begin(store)
         else:
+            self._settle_one(path)
             super().write(path, data, durable=durable)
         if is_small:
             self.kept[path] = bytes(data)
@@ -111,7 +146,32 @@ class RunStorage(Storage):
         self.settle()
         if mode != "rb":
             self.kept.pop(path, None)
+            self._stored.add(path)
         return super().open(path, mode, durable=durable)  # type: ignore[call-overload]
+
+    def range_buffer(self, path: str, start: int, stop: int) -> Any:
+        self.settle()
+        return super().range_buffer(path, start, stop)
+
+    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
+        self.settle()
+        return super().read_ranges(asked)
+
+    def read_tail(self, path: str, most: int) -> bytes:
+        self.settle()
+        return super().read_tail(path, most)
+
+    def sha256(self, path: str) -> str:
+        self.settle()
+        return super().sha256(path)
+
+    def arrow_file(self, path: str, size: int | None = None) -> Any:
+        self.settle()
+        return super().arrow_file(path, size)
+
+    def arrow_path(self, path: str = "") -> str:
+        self.settle()
+        return super().arrow_path(path)
 
     def delete(self, path: str) -> None:
         self.settle()
@@ -119,25 +179,50 @@ class RunStorage(Storage):
         super().delete(path)
 
     def delete_tree(self, path: str) -> None:
-        self.settle()
         for kept in [*self.kept]:
             if PurePosixPath(kept).is_relative_to(path):
                 self.kept.pop(kept, None)
+        if self._is_empty(path):
+            return
+        self.settle()
         super().delete_tree(path)
 
     def link(self, source: str, target: str, *, durable: bool = True) -> bool:
+        self.settle()
         self.kept.pop(target, None)
+        self._stored.add(target)
         return super().link(source, target, durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
+        self.settle()
         self.kept.pop(target, None)
+        self._stored.add(target)
         super().copy(source, target, durable=durable)
+
+    def _settle_one(self, path: str) -> None:
+        coming = self._coming.get(path)
+        if coming is not None:
+            wait([coming])
+
+    def _is_empty(self, path: str) -> bool:
+        """Whether nothing was stored in a folder that only this process fills, so that nobody need look."""
+        if not (self.is_own and f"{path}/".startswith(_BEHIND)):
+            return False
+        return not any(PurePosixPath(stored).is_relative_to(path) for stored in [*self._stored])
+
+
+def settled(storage: Storage) -> None:
+    """Wait until all of a run folder is stored, where a process stores it behind its work."""
+    if isinstance(storage, RunStorage):
+        storage.settle()
 
 
 def run_storage(uri: str) -> Storage:
     """The storage at a run folder: that which keeps files, for the run of the step under way."""
     storage, kept = Storage.at(uri), _KEPT.get()
-    return kept if kept is not None and kept.root == storage.root else storage
+    if kept is not None and kept.root == storage.root:
+        return kept
+    return _OWN.get((os.getpid(), storage.root), storage)
 
 
 @contextmanager
@@ -159,7 +244,8 @@ def own_run(uri: str) -> Iterator[RunStorage | None]:
         yield None
         return
     kept = RunStorage(storage.root, is_own=True)
-    token = _KEPT.set(kept)
+    token, place = _KEPT.set(kept), (os.getpid(), kept.root)
+    _OWN[place] = kept
     try:
         yield kept
     except BaseException:
@@ -169,6 +255,7 @@ def own_run(uri: str) -> Iterator[RunStorage | None]:
     else:
         kept.settle()
     finally:
+        _OWN.pop(place, None)
         _KEPT.reset(token)
 
 

@@ -89,7 +89,7 @@ class Heartbeat:
         self._rest = rest
         self._interval = interval
         self._claimed = claimed
-        self._ending: list[str] = []
+        self._ending: list[Callable[[], object]] = []
         self.confirmed = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, name=f"heartbeat {folder}", daemon=True)
@@ -106,14 +106,17 @@ class Heartbeat:
         self._stop.set()
         self._thread.join()
         if error is None and self._rest:
-            together(self._storage, lambda: self._beat("resting"), *self._deletions())
+            together(self._storage, lambda: self._beat("resting"), *self._ending)
         elif error is None:
-            self._ending.append(self._path)
-            together(self._storage, *self._deletions())
+            together(self._storage, *self._ending, partial(self._storage.delete, self._path))
 
     def delete_at_end(self, path: str) -> None:
         """Let a file be deleted when the block ends without an exception: beside the heartbeat itself."""
-        self._ending.append(path)
+        self.at_end(partial(self._storage.delete, path))
+
+    def at_end(self, ask: Callable[[], object]) -> None:
+        """Let something be asked when the block ends without an exception: beside those deletions."""
+        self._ending.append(ask)
 
     def confirm(self, *checks: Callable[[], object]) -> None:
         """Write the heartbeat, and check that the folder was not swept; to be called right before the commit.
@@ -121,7 +124,7 @@ class Heartbeat:
         Parameters
         ----------
         *checks
-            What else is to be checked before it, in a store at the same time.
+            What else is to be checked or said before it, in a store at the same time.
 
         Raises
         ------
@@ -130,9 +133,6 @@ class Heartbeat:
         """
         self._beat_and_look(*checks)
         self.confirmed = True
-
-    def _deletions(self) -> list[Callable[[], None]]:
-        return [partial(self._storage.delete, path) for path in self._ending]
 
     def _beat_and_look(self, *checks: Callable[[], object]) -> None:
         # What decides is looked at between intent and commit: see `hipslake.versions.intents`.

@@ -17,6 +17,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from typing import Literal, NamedTuple
 
 from hipslake.errors import (
@@ -92,9 +93,17 @@ def announce(storage: Storage, write_id: str, number: int) -> str:
     str
         The path of the intent: to be deleted once the outcome of the commit is known, and not before.
     """
-    path = f"{INTENTS}/{write_id}.{number:08d}.{secrets.token_hex(4)}.json"
-    storage.write(path, b"{}", durable=False)  # a power cut ends the request too
+    path = _path_of(write_id, number)
+    _write(storage, path)
     return path
+
+
+def _path_of(write_id: str, number: int) -> str:
+    return f"{INTENTS}/{write_id}.{number:08d}.{secrets.token_hex(4)}.json"
+
+
+def _write(storage: Storage, path: str) -> None:
+    storage.write(path, b"{}", durable=False)  # a power cut ends the request too
 
 
 def may_commit(storage: Storage, files: CommitFiles | None = None) -> set[str]:
@@ -144,6 +153,7 @@ def create_version(
     write_id: str,
     files: CommitFiles | None = None,
     *,
+    confirm: Callable[[Callable[[], object]], None] | None = None,
     withdraw: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Create a version's file, whole or not at all; parameters and errors as of `VersionLog.commit`.
@@ -152,10 +162,13 @@ def create_version(
     commits, by default the versions of the catalog at the storage, where intents and marks lie.
     """
     files = files or CommitFiles.of_catalog(storage)
-    intent = announce(storage, write_id, number)
+    intent = _path_of(write_id, number)
+    say = partial(_write, storage, intent)
     try:
-        refuse_swept(storage, write_id)
-    except StorageError:
+        # What is confirmed need not come before the intent, which says what may follow, and does nothing.
+        say() if confirm is None else confirm(say)
+        refuse_swept(storage, write_id)  # not before the intent stands
+    except Exception:
         _withdraw(storage, intent)
         raise
     try:

@@ -36,6 +36,7 @@ class RootPointers:
     # on a local disk; in a store, side by side
     links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
     absent: tuple[str, ...] = ()  # paths of files and links that should not stand there; removed last
+    at_once: bool = False  # made of the metadata alone: what was just seen of the root is not older than this
 
 
 class VersionLog(LogReader):
@@ -55,7 +56,7 @@ class VersionLog(LogReader):
         data: bytes,
         write_id: str,
         *,
-        checked: bool = False,
+        confirm: Callable[[Callable[[], object]], None] | None = None,
         withdraw: Callable[[str], None] | None = None,
     ) -> Outcome:
         """Create a version, whole or not at all.
@@ -69,8 +70,9 @@ class VersionLog(LogReader):
         write_id
             By this the writer recognises its own commit if the answer of the store was lost, and finds out
             whether its files were swept.
-        checked
-            Whether `check_follows` was called, and the version before it found.
+        confirm
+            Makes the last checks of the writer, `check_follows` among them, and beside them what it is given:
+            the announcement of the commit. By default that alone follows `check_follows`.
         withdraw
             Takes the path of a file that is to be deleted, soon: the intent of a commit that stands. By
             default it is deleted at once.
@@ -93,9 +95,9 @@ class VersionLog(LogReader):
                 f"the metadata says version {says.get('version')} of write {says.get('write_id')}, "
                 f"but version {number} of write {write_id} is to be committed"
             )
-        if not checked:
+        if confirm is None:
             self.check_follows(number)
-        return create_version(self._storage, number, data, write_id, withdraw=withdraw)
+        return create_version(self._storage, number, data, write_id, confirm=confirm, withdraw=withdraw)
 
     def check_follows(self, number: int) -> None:
         """Raise `VersionNotFoundError` unless the version before a number stands."""
@@ -135,7 +137,9 @@ class VersionLog(LogReader):
         describe: Callable[[bytes], RootPointers] | None = None,
         *,
         watched: Collection[str] = (),
+        likely: Collection[str] = (),
         known: int | None = None,
+        committed: bytes | None = None,
     ) -> int:
         """Make the pointers name the newest version: write them and check again, until they are right.
 
@@ -148,9 +152,14 @@ class VersionLog(LogReader):
         watched
             Pointers that depend on more than the log. If one of them changes while `describe` runs, it runs
             again, so that a slow run does not restore an old pointer.
+        likely
+            Further pointers that `describe` most likely gives: a store is asked for them from the first.
         known
             A version that stands, and is most likely the newest: a store is asked for it side by side with
             metadata.json.
+        committed
+            Its metadata, where the caller has just committed it: that says as much as a look at the log that
+            found it the newest, so in a store its pointers are written before the first look.
 
         Returns
         -------
@@ -164,7 +173,12 @@ class VersionLog(LogReader):
         ConflictError
             Others kept committing in between; they publish the pointers too.
         """
-        looked_at = [*watched]
+        looked_at = [*dict.fromkeys([*watched, *likely])]
+        if committed is not None and not self._storage.is_local:
+            pointers = describe(committed) if describe else RootPointers()
+            if pointers.at_once and not watched and not pointers.absent:
+                contents = {POINTER: committed, **pointers.files}
+                together(self._storage, *(partial(self._storage.write, *each) for each in contents.items()))
         for _ in range(LOOKS):
             (newest, data, pointed_at), before = together(
                 self._storage,
@@ -185,7 +199,8 @@ class VersionLog(LogReader):
                     changed |= standing.link(path, target)
                 changed |= standing.replace(pointers.files, pointers.absent)
             else:  # which has no links
-                changed = standing.replace({**copy, **pointers.files}, pointers.absent)
+                now = pointers.at_once
+                changed = standing.replace({**copy, **pointers.files}, pointers.absent, seen_now=now)
                 looked_at = [*dict.fromkeys([*watched, *pointers.files, *pointers.absent])]
             if not changed:
                 return newest

@@ -7,7 +7,7 @@ from functools import partial
 
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import together
-from hipslake.versions.log_files import CURRENT, version_path
+from hipslake.versions.log_files import CURRENT, POINTER, version_path
 
 
 class PointerFiles:
@@ -50,10 +50,19 @@ class PointerFiles:
             return True
         return self._storage.symlink(path, target)
 
-    def replace(self, contents: Mapping[str, bytes], absent: Sequence[str] = ()) -> bool:
+    def replace(
+        self, contents: Mapping[str, bytes], absent: Sequence[str] = (), *, seen_now: bool = False
+    ) -> bool:
         """Write the contents of files, by path, and then remove files or symbolic links.
 
         On a local disk in their order, in a store side by side.
+
+        Parameters
+        ----------
+        contents, absent
+        seen_now
+            Whether what was seen of them, and of the log, is no older than the caller's last request: then a
+            store is not asked once more before they are written.
         """
         if self._storage.is_local:
             found = [self._replace(path, content) for path, content in contents.items()]
@@ -62,6 +71,9 @@ class PointerFiles:
         absent = [path for path in absent if self._seen.get(path, b"") is not None]
         if not contents and not absent:
             return False
+        if seen_now and not absent and contents.keys() <= {*self._seen, POINTER}:
+            together(self._storage, *(partial(self._storage.write, *each) for each in contents.items()))
+            return True
         asks = [partial(_standing, self._storage, path) for path in contents]
         looks = [partial(self._storage.is_file, path) for path in absent]
         overtaken, *found = together(self._storage, self._overtaken, *asks, *looks)

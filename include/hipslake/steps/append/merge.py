@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -128,16 +129,21 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: 
             )
         store_attempt(storage, attempt, schema, regions, standing, coverage)
     stood = earlier.rows - base.rows_deleted_of(earlier.ordinal) if base and earlier else 0
-    changes = _changes(run, attempt, stood, list(regions), settled)
-    came = PixelTree(cells.order, cells.npix)
-    margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
-    increment = describe_increment(
-        run,
-        base,
-        write_id=write_id,
-        ordinal=attempt.ordinal,
-        changes=None if settled is None else settled.changes,
-    )
+    with beside(run.catalog) as begin:
+        described = begin(
+            partial(
+                describe_increment,
+                run,
+                base,
+                write_id=write_id,
+                ordinal=attempt.ordinal,
+                changes=None if settled is None else settled.changes,
+            )
+        )
+        changes = _changes(run, attempt, stood, list(regions), settled)
+        came = PixelTree(cells.order, cells.npix)
+        margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
+        increment = described.result()
     merged = Merged(run, base, attempt, schema, changes, margins, increment, compared)
     if settled is None:
         return merged

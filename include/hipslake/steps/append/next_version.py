@@ -75,8 +75,15 @@ def describe_increment(
     )
 
 
-def next_version(merged: Merged) -> CatalogMetadata:
+def next_version(merged: Merged, *, anew: bool = True) -> CatalogMetadata:
     """The version that comes after the newest one, whatever that is by now.
+
+    Parameters
+    ----------
+    merged : Merged
+    anew : bool
+        Whether to look which one is the newest. Without that it is the one that was merged with: if there is
+        another by now, the number is taken, and the commit says so.
 
     Raises
     ------
@@ -84,7 +91,7 @@ def next_version(merged: Merged) -> CatalogMetadata:
         If what was merged does not fit to the newest version.
     """
     run, schema = merged.run, merged.schema
-    base = newest_version(run.catalog, known=merged.base)
+    base = newest_version(run.catalog, known=merged.base) if anew else merged.base
     if base is not None and base.version != merged.attempt.version:
         standing = base.increment(run.key, run.catalog)
         # The ordinal alone would not do: who replaces an increment takes over its ordinal.

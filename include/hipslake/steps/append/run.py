@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
+from itertools import count
 
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ from hipslake.steps.append.merge import Merged, merge
 from hipslake.steps.append.next_version import next_version, version_after
 from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
 from hipslake.steps.attempts import attempts_of, note_attempt
+from hipslake.steps.run_storage import settled
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.small_files import together
@@ -81,6 +83,7 @@ class _Job:
         self.versions = VersionLog(self.catalog)
         self.base: CatalogMetadata | None = None  # of the last merge
         self.changes: dict[str, GroupChange] = {}  # likewise
+        self._pointed = False  # whether the pointers are up to date
 
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
@@ -92,18 +95,24 @@ class _Job:
             self.base, self.changes = base, merged.changes
             self._check_marks(merged)
             with self.run.phases("commit"):
-                committed = commit_where_it_fits(self.catalog, write, lambda: next_version(merged))
+                settled(self.run.folder.storage)
+                tries = count()
+                committed = commit_where_it_fits(
+                    self.catalog,
+                    write,
+                    lambda: next_version(merged, anew=self.catalog.is_local or next(tries) > 0),
+                )
+            if committed is not None and not self.catalog.is_local:
+                # Signs of the commit and pointers have nothing to do with each other once it stands.
+                write.heartbeat.at_end(partial(self._point, committed))
         if committed is None:
             give_up(self.catalog, write.id)
         return committed
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Update the pointers, and report what the run did."""
-        with self.run.phases("pointers"):
-            newest = point_at_newest(self.catalog, known=metadata.version)
-        log.info(
-            "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
-        )
+        if not self._pointed:
+            self._point(metadata)
         increment = metadata.increment(self.key, self.catalog)
         if increment is None:
             raise VerificationError(
@@ -130,6 +139,15 @@ class _Job:
             bytes=sum(pc.sum(change.came["bytes"]).as_py() or 0 for change in self.changes.values()),
             merges=merges,
             seconds=self.run.phases.seconds,
+        )
+
+    def _point(self, metadata: CatalogMetadata) -> None:
+        committed = metadata.to_json() if self.changes else None
+        with self.run.phases("pointers"):
+            newest = point_at_newest(self.catalog, known=metadata.version, committed=committed)
+        self._pointed = True
+        log.info(
+            "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
         )
 
     def _replaced_rows(self, metadata: CatalogMetadata) -> int:

@@ -29,6 +29,7 @@ from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import load_superseded
 from hipslake.steps.ingest.write_state import WriteState, plans_of_groups
 from hipslake.steps.run import RunFolder
+from hipslake.steps.run_storage import run_storage
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import together
@@ -68,7 +69,7 @@ class AppendState(WriteState):
     @property
     def folder(self) -> Storage:
         """The storage at the run folder."""
-        return Storage.at(self.run.run_uri)
+        return run_storage(self.run.run_uri)
 
     def may_lose(self, start: int, stop: int) -> bool:
         """Whether a stretch of the curve may hold rows that are taken out, or change, or get their `_row`."""

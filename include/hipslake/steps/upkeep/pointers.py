@@ -32,6 +32,7 @@ def point_at_newest(
     hats_view: bool = False,
     unchanged: Unchanged | None = None,
     known: int | None = None,
+    committed: bytes | None = None,
 ) -> int:
     """Make every pointer name the newest version; return its number.
 
@@ -43,6 +44,8 @@ def point_at_newest(
         As for `pointers_of`.
     known : int, optional
         A version that stands, and is most likely the newest.
+    committed : bytes, optional
+        Its metadata, where the caller has just committed it.
     """
 
     def describe(data: bytes) -> RootPointers:
@@ -50,7 +53,12 @@ def point_at_newest(
         return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged)
 
     watched = ((CURRENT,) if catalog.is_local else ()) + ((HATS.COLLECTION,) if hats_view else ())
-    return VersionLog(catalog).publish_pointers(describe, watched=watched, known=known)
+    likely = () if catalog.is_local else (SHA256SUMS,)
+    if hats_view and not catalog.is_local:
+        likely += (WHERE_TO_LOOK,)
+    return VersionLog(catalog).publish_pointers(
+        describe, watched=watched, likely=likely, known=known, committed=committed
+    )
 
 
 def pointers_of(
@@ -105,7 +113,8 @@ def pointers_of(
             absent.append(WHERE_TO_LOOK)
         else:
             files[WHERE_TO_LOOK] = where_to_look(metadata)
-    return RootPointers(files=files, links=links, absent=tuple(absent))
+    at_once = not (hats or catalog.is_local)
+    return RootPointers(files=files, links=links, absent=tuple(absent), at_once=at_once)
 
 
 def where_to_look(metadata: CatalogMetadata) -> bytes:
