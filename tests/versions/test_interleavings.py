@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -86,6 +87,23 @@ def night(storage: Storage) -> None:
         commit_next(storage, write.heartbeat, lambda: _drafted(storage, write.id, _newest(storage, write)))
 
 
+def night_from_known(storage: Storage) -> None:
+    """As `night`, with a version that was read before it was pinned, and a first try that does not look."""
+    found = VersionLog(storage).read_newest()
+    assert found is not None
+    tries = count()
+    with writing(storage, versions=(found.number,)) as write:
+        files = json.loads(write.pin.hold_newest(found))["files"]
+        storage.write(f"{write.id}/main", b".")
+
+        def draft() -> Any:
+            if next(tries) == 0:
+                return _drafted(storage, write.id, files, after=found.number)
+            return _drafted(storage, write.id, _newest(storage, write))
+
+        commit_next(storage, write.heartbeat, draft)
+
+
 def whole(storage: Storage) -> None:
     """Write a file, and commit it alone."""
     with writing(storage) as write:
@@ -153,8 +171,10 @@ def _newest(storage: Storage, write: Write) -> list[str]:
     return found
 
 
-def _drafted(storage: Storage, write_id: str, files: list[str], *, own: bool = True) -> Any:
-    number = (VersionLog(storage).newest() or 0) + 1
+def _drafted(
+    storage: Storage, write_id: str, files: list[str], *, own: bool = True, after: int | None = None
+) -> Any:
+    number = (VersionLog(storage).newest() or 0 if after is None else after) + 1
     names = [*files, f"{write_id}/main"] if own else files
     told = {"version": number, "write_id": write_id, "files": names}
     return SimpleNamespace(
@@ -228,6 +248,11 @@ MANY = {
     "two sweepers": ([whole], {"writer": whole, "sweeper": sweep, "another": sweep}),
     "two attempts at one write": ([whole], {"publish": publish, "again": publish, "vacuum": overtake}),
     "vacuum and night": ([whole, night], {"night": night, "vacuum": clean}),
+    "vacuum and a night that knows": ([whole, night], {"night": night_from_known, "vacuum": overtake}),
+    "sweeper and a night that knows": (
+        [whole],
+        {"night": night_from_known, "writer": whole, "sweeper": sweep},
+    ),
     "vacuum and rollback": ([whole, whole], {"rollback": roll_back, "vacuum": clean, "writer": whole}),
     "vacuum and two attempts at one rollback": (
         [whole, whole],

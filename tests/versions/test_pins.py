@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import Pin, pin_path, pinned_versions, pinning, pinning_writes
+from hipslake.versions.version_write import writing
+from hipslake.versions.write_id import new_write_id
 
 from tests.processes import killed
 from tests.versions.committing import committed, metadata, write_id_of
@@ -161,6 +164,43 @@ def test_a_dead_pin_on_a_vacuumed_version_holds_nothing_back(storage: Storage) -
     going = ["20260101T0000-dead", write_id_of(1)]
     assert sweep_orphans(storage, dry_run=True) == going
     assert sweep_orphans(storage) == going
+
+
+def test_a_pin_that_comes_before_its_heartbeat_is_left_in_peace_as_long_as_its_write_is_new(
+    storage: Storage,
+) -> None:
+    now = datetime.now(UTC)
+    drawn, old = new_write_id(now), new_write_id(now - timedelta(seconds=3600))
+    committed(storage, 1)
+    for each in (drawn, old):
+        storage.write(pin_path(each), b'{"versions": [1]}')
+    young = [] if storage.is_local else [drawn]  # there the heartbeat comes first
+    assert sweep_orphans(storage) == sorted({drawn, old}.difference(young))
+    assert pinning_writes(storage) == young
+    assert sweep_orphans(storage, live_after=0) == young
+
+
+def test_a_write_may_begin_with_its_pin(storage: Storage) -> None:
+    committed(storage, 2)
+    found = VersionLog(storage).read_newest()
+    assert found is not None
+    with writing(storage, versions=(1, 2)) as write:
+        assert write.pin.names((1, 2)) is not storage.is_local
+        assert write.pin.hold_newest(found) == found.data
+        assert pinned_versions(storage) >= {2}
+        assert sweep_orphans(storage) == []
+    assert pinned_versions(storage) == set()
+
+
+def test_a_known_version_that_is_not_the_newest_any_more_is_not_held(storage: Storage) -> None:
+    log = committed(storage, 1)
+    found = log.read_newest()
+    assert found is not None
+    committed(storage, 2)
+    log.entomb(1)
+    with writing(storage, versions=(1,)) as write:
+        assert write.pin.hold_newest(found) == log.read(2)
+        assert pinned_versions(storage) == {2}
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"versions": 3}', b'{"versions": ["x"]}'])

@@ -13,8 +13,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from hipslake.api.catalog import Catalog
+from hipslake.catalog.committing import described_version
 from hipslake.errors import EmptySourceError, HipslakeError, SpecError, StepError
 from hipslake.specs.environment import expand
+from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.registry import STEPS, Step
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, catalog_uri, run_uri
@@ -187,7 +189,13 @@ class StepRunner:
         if version is None:
             raise EmptySourceError(f"{self.catalog_uri}: {nothing_to_do}")
         self.perform("view")
-        return Outcome(Catalog.open(self.catalog_uri, version), self.folder.uri, nothing_to_do)
+        known = known_catalog(self.folder.uri).newest
+        if known is not None and known.number == version and self._kept is not None:  # the view has seen it
+            storage = Storage.at(self.catalog_uri)
+            catalog = Catalog(storage, described_version(storage, *known))
+        else:
+            catalog = Catalog.open(self.catalog_uri, version)
+        return Outcome(catalog, self.folder.uri, nothing_to_do)
 
     def unchanged(self, version: int, made_of: str) -> Outcome:
         """Return the outcome of a run that would make what the newest version is.

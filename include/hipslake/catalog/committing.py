@@ -18,6 +18,7 @@ from hipslake.errors import (
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_reader import FoundVersion
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
 from hipslake.versions.version_write import Write
@@ -28,7 +29,11 @@ _TRIES = 100  # at a version number, while others commit too
 
 
 def newest_version(
-    catalog: Storage, pin: Pin | None = None, *, known: CatalogMetadata | None = None
+    catalog: Storage,
+    pin: Pin | None = None,
+    *,
+    known: CatalogMetadata | None = None,
+    found: FoundVersion | None = None,
 ) -> CatalogMetadata | None:
     """Return the newest version of a catalog; None if nothing is published.
 
@@ -40,12 +45,15 @@ def newest_version(
         Keeps the version's files where they are.
     known : CatalogMetadata, optional
         A version that stands, and most likely is the newest still.
+    found : FoundVersion, optional
+        Such a version as it was read, where it is to be pinned.
     """
     if known is not None and VersionLog(catalog).newest_from(known.version) == known.version:
         return known
     if pin is not None:
         with suppress(CatalogNotFoundError):
-            return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, the newest version")
+            text = pin.hold_newest(found)
+            return CatalogMetadata.from_json(text, where=f"{catalog.uri()}, the newest version")
         return None
     found = VersionLog(catalog).read_newest()
     return None if found is None else described_version(catalog, *found)

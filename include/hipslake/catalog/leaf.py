@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -169,6 +169,21 @@ def read_first_row(
         file = pq.ParquetFile(source, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         # Without pyarrow's own threads: for one row, handing work to them costs more than the work.
         return footer, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False))
+
+
+class LeafEnds(NamedTuple):
+    """The footer of a leaf file, and its first row, in the columns of the file."""
+
+    footer: pq.FileMetaData
+    first_row: pa.RecordBatch
+
+
+def ends_of_leaf(content: pa.Buffer) -> LeafEnds:
+    """The footer and the first row of a leaf file that is in memory."""
+    source = pa.BufferReader(content)
+    footer = pq.read_metadata(source)
+    file = pq.ParquetFile(source, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    return LeafEnds(footer, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False)))
 
 
 def _first_pages(footer: pq.FileMetaData) -> list[tuple[int, int]]:

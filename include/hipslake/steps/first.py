@@ -20,7 +20,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon, is_marked
-from hipslake.versions.orphans import sweep_orphans
+from hipslake.versions.orphans import Leftovers, sweep_orphans
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
@@ -168,7 +168,9 @@ def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage, earl
     return new_write_id(now_utc())
 
 
-def swept_orphans(catalog: Storage, write_id: str, newest: bytes | None = None) -> list[str]:
+def swept_orphans(
+    catalog: Storage, write_id: str, newest: bytes | None = None, seen: Leftovers | None = None
+) -> list[str]:
     """Sweep what dead runs have left; an old version that cannot be read stops that, but not the run.
 
     Parameters
@@ -179,9 +181,11 @@ def swept_orphans(catalog: Storage, write_id: str, newest: bytes | None = None) 
         Of the run, which is kept.
     newest : bytes, optional
         The metadata of the newest version, if that was just read.
+    seen : Leftovers, optional
+        What may be swept, if that was just looked for.
     """
     try:
-        return sweep_orphans(catalog, keep={write_id}, newest=newest)
+        return sweep_orphans(catalog, keep={write_id}, newest=newest, seen=seen)
     except CatalogFormatError as error:
         log.warning("What dead runs have left stays where it is: %s", error)
         return []

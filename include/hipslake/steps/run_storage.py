@@ -32,7 +32,7 @@ _MOST_TOGETHER = 64 << 20  # and of all of them
 _MOST_COMING = 32  # files that are being stored at the same time
 
 _BEHIND = ("requests/", "reports/", "histogram/", "append/", "run.json", "files.json")
-"""What is stored behind the work of a process that does all steps; all that reads it goes by `run_storage`."""
+"""What a process that does all steps stores behind its work; all that reads it goes by `run_storage`."""
 _PASSING = "histogram/parts/"
 """What the step that writes it deletes again."""
 _Entries = list[Entry]  # inside RunStorage, `list` is a method
@@ -49,6 +49,7 @@ class RunStorage(Storage):
     kept: dict[str, bytes]
     changing: set[str]  # files that others may write meanwhile
     is_own: bool  # of a run that begins, and whose steps are all done by this process
+    notes: dict[type, Any]  # what else is known from step to step, by what it is
     _coming: _Futures  # files that are being stored, by path
     _stored: set[str]  # files that were or are being stored by this process, of those in `_BEHIND`
 
@@ -57,6 +58,7 @@ class RunStorage(Storage):
         object.__setattr__(self, "kept", {})
         object.__setattr__(self, "changing", set())
         object.__setattr__(self, "is_own", is_own)
+        object.__setattr__(self, "notes", {})
         object.__setattr__(self, "_coming", {})
         object.__setattr__(self, "_stored", set())
 
@@ -97,6 +99,8 @@ class RunStorage(Storage):
     def is_file(self, path: str) -> bool:
         if path in self.kept:
             return True
+        if self._is_empty(path):
+            return False
         self.settle()
         return super().is_file(path)
 
@@ -108,6 +112,8 @@ class RunStorage(Storage):
 
     def read(self, path: str) -> bytes:
         kept = self.kept.get(path)
+        if kept is None and self._is_empty(path):
+            raise FileNotFoundError(self.uri(path))
         if kept is None:
             self._settle_one(path)
             kept = super().read(path)
@@ -205,8 +211,8 @@ class RunStorage(Storage):
             wait([coming])
 
     def _is_empty(self, path: str) -> bool:
-        """Whether nothing was stored in a folder that only this process fills, so that nobody need look."""
-        if not (self.is_own and f"{path}/".startswith(_BEHIND)):
+        """Whether nothing was stored at a path that only this process writes at, so that nobody need look."""
+        if not (self.is_own and path.startswith(_BEHIND)):
             return False
         return not any(PurePosixPath(stored).is_relative_to(path) for stored in [*self._stored])
 

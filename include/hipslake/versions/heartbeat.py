@@ -61,6 +61,8 @@ class Heartbeat:
         Seconds between two beats.
     claimed
         Whether `claim_write` has just written its first beat.
+    alone
+        Whether nothing else is ever written into the folder, which goes with it.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class Heartbeat:
         rest: bool = True,
         interval: float = INTERVAL,
         claimed: bool = False,
+        alone: bool = False,
     ) -> None:
         self._storage = storage
         self._folder = folder
@@ -89,6 +92,7 @@ class Heartbeat:
         self._rest = rest
         self._interval = interval
         self._claimed = claimed
+        self._alone = alone
         self._ending: list[Callable[[], object]] = []
         self.confirmed = False
         self._stop = threading.Event()
@@ -108,7 +112,7 @@ class Heartbeat:
         if error is None and self._rest:
             together(self._storage, lambda: self._beat("resting"), *self._ending)
         elif error is None:
-            together(self._storage, *self._ending, partial(self._storage.delete, self._path))
+            together(self._storage, *self._ending, self._delete)
 
     def delete_at_end(self, path: str) -> None:
         """Let a file be deleted when the block ends without an exception: beside the heartbeat itself."""
@@ -134,6 +138,13 @@ class Heartbeat:
         self._beat_and_look(*checks)
         self.confirmed = True
 
+    def _delete(self) -> None:
+        self._storage.delete(self._path)
+        if self._alone and self._storage.is_local:
+            self._storage.delete_empty(self._folder)
+        elif self._alone:
+            self._storage.delete(self._folder)  # some servers keep, and list, the folder of what is gone
+
     def _beat_and_look(self, *checks: Callable[[], object]) -> None:
         # What decides is looked at between intent and commit: see `hipslake.versions.intents`.
         looks = [partial(refuse_swept, self._storage, self._folder)] if self._folder else []
@@ -151,7 +162,9 @@ class Heartbeat:
         self._storage.write(self._path, _heartbeat(state), durable=False)
 
 
-def claim_write(storage: Storage, now: datetime) -> str:
+def claim_write(
+    storage: Storage, now: datetime, beside: Callable[[str], object] = lambda write_id: None
+) -> str:
     """Draw a write id that no other run has, and write the first heartbeat of its folder.
 
     Parameters
@@ -160,12 +173,15 @@ def claim_write(storage: Storage, now: datetime) -> str:
         At the root of the catalog.
     now
         The time, with a time zone.
+    beside
+        Called with each id that is drawn, in a store while it is found out whether another run has it.
     """
     while True:
         write_id = new_write_id(now)
         with suppress(FileNotFoundError):  # swept before its first beat
             first = partial(storage.create, storage.join(write_id, HEARTBEAT), _heartbeat("beating"))
-            fresh, marked = together(storage, first, partial(is_marked, storage, write_id))
+            looked = partial(is_marked, storage, write_id)
+            fresh, marked, _ = together(storage, first, looked, partial(beside, write_id))
             if fresh and not marked:
                 return write_id
 

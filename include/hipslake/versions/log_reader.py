@@ -39,6 +39,13 @@ LOOKS = 100
 """At the log, while others commit."""
 
 
+class FoundVersion(NamedTuple):
+    """A version that was read or committed: its number, and its metadata, which never changes."""
+
+    number: int
+    data: bytes
+
+
 class NewestVersion(NamedTuple):
     """The newest version that was found.
 
@@ -92,20 +99,27 @@ class LogReader:
         """The number of the newest version, given one that stands, which most often is the newest."""
         return self._newest_after(known)
 
-    def read_newest(self) -> tuple[int, bytes] | None:
+    def read_newest(self, known: FoundVersion | None = None) -> FoundVersion | None:
         """The number of the newest version and its metadata as it was committed; None if there is none.
+
+        Parameters
+        ----------
+        known
+            A version that was the newest a moment ago, and is not read again if it still is.
 
         Raises
         ------
         ConflictError
             Others kept committing and vacuuming while it was looked for.
         """
+        if known is not None and self._newest_after(known.number) == known.number:
+            return known
         for _ in range(LOOKS):
             with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
                 return self._read_newest()
         raise self.too_fast("read")
 
-    def _read_newest(self) -> tuple[int, bytes] | None:
+    def _read_newest(self) -> FoundVersion | None:
         told: dict[int, bytes] = {}
 
         def look(number: int) -> None:
@@ -115,7 +129,7 @@ class LogReader:
         newest = self.newest(None if self._storage.is_local else look)
         if newest is None:
             return None
-        return newest, told[newest] if newest in told else self._read(newest)
+        return FoundVersion(newest, told[newest] if newest in told else self._read(newest))
 
     def numbers(self) -> list[int]:
         """The numbers of all versions that can be read, ascending; tombstones are left out."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads, together
@@ -14,7 +16,7 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import CURRENT, POINTER, TOMBSTONES, VERSIONS
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
-from hipslake.versions.write_id import is_write_id, write_ids_in
+from hipslake.versions.write_id import is_write_id, write_ids_in, write_time
 
 _OWN_FOLDERS = (
     "",
@@ -27,6 +29,55 @@ _OWN_FOLDERS = (
 )  # all that are no writes; processes die in these too
 
 
+class Leftovers(NamedTuple):
+    """What lies in a catalog that dead runs may have left.
+
+    Attributes
+    ----------
+    pulses : dict of str to bool or None
+        Per write with a folder or a pin, what `pulse` says of it.
+    pins : frozenset of str
+        The writes that have a pin.
+    temporary : list of str
+        Old temporary files.
+    """
+
+    pulses: dict[str, bool | None]
+    pins: frozenset[str]
+    temporary: list[str]
+
+
+def leftovers(
+    catalog: Storage,
+    live_after: float | None = None,
+    clock: StoreClock | None = None,
+    *,
+    dry_run: bool = False,
+) -> Leftovers:
+    """Look for what dead runs may have left; of intents, those that are settled are deleted.
+
+    Parameters
+    ----------
+    catalog, live_after, dry_run
+        As for `sweep_orphans`.
+    clock
+        Of the store; a new one if not given.
+    """
+    limit = stale_seconds() if live_after is None else live_after
+    clock = clock or StoreClock(catalog)
+    pins, entries, _, temporary = together(
+        catalog,
+        partial(pinning_writes, catalog),
+        catalog.list,
+        (lambda: None) if dry_run else partial(delete_settled, catalog),
+        partial(_temporary_files, catalog, limit, clock),
+    )
+    written = {entry.path for entry in entries if entry.is_dir and is_write_id(entry.path)}
+    folders = sorted(written.union(pins))
+    beats = in_threads(catalog, lambda folder: pulse(catalog, folder, limit, clock), folders)
+    return Leftovers(dict(zip(folders, beats, strict=True)), frozenset(pins), temporary)
+
+
 def sweep_orphans(
     catalog: Storage,
     live_after: float | None = None,
@@ -34,6 +85,7 @@ def sweep_orphans(
     keep: Collection[str] = (),
     named: Callable[[bytes], Iterable[str]] = write_ids_in,
     newest: bytes | None = None,
+    seen: Leftovers | None = None,
     dry_run: bool = False,
 ) -> list[str]:
     """Delete the folders of dead writes that no version names, and other files of killed processes.
@@ -55,6 +107,8 @@ def sweep_orphans(
         always kept. Needed where only a sidecar of the version names a write.
     newest
         The metadata of the newest version, where it was just read.
+    seen
+        What was just found; looked for if not given.
     dry_run
         Delete nothing, and return what would be deleted now.
 
@@ -65,19 +119,13 @@ def sweep_orphans(
     """
     limit = stale_seconds() if live_after is None else live_after
     clock = StoreClock(catalog)
-    pins, entries, _, temporary = together(
-        catalog,
-        partial(pinning_writes, catalog),
-        catalog.list,
-        (lambda: None) if dry_run else partial(delete_settled, catalog),
-        partial(_temporary_files, catalog, limit, clock),
-    )
-    pinning = set(pins)
-    written = {entry.path for entry in entries if entry.is_dir and is_write_id(entry.path)}
-    folders = sorted((written | pinning) - set(keep))
-    beats = in_threads(catalog, lambda folder: pulse(catalog, folder, limit, clock), folders)
-    pulses = dict(zip(folders, beats, strict=True))
-    silent = [folder for folder in folders if _is_dead(catalog, folder, pulses[folder], limit, clock)]
+    pulses, pinning, temporary = seen or leftovers(catalog, live_after, clock, dry_run=dry_run)
+    silent = [
+        folder
+        for folder in sorted(pulses.keys() - set(keep))
+        if _is_dead(catalog, folder, pulses[folder], limit, clock)
+        and not (folder in pinning and _is_beginning(catalog, folder, pulses[folder], limit, clock))
+    ]
     needed = _needed(catalog, silent, named, newest)
     dead = [folder for folder in silent if folder not in needed]
     if dry_run:
@@ -121,6 +169,17 @@ def _is_dead(storage: Storage, folder: str, beats: bool | None, limit: float, cl
     except FileNotFoundError:
         return True
     return age is None or age >= limit
+
+
+def _is_beginning(catalog: Storage, folder: str, beats: bool | None, limit: float, clock: StoreClock) -> bool:
+    """Whether a write in a store, which puts up a pin beside its first heartbeat, was drawn only now.
+
+    Its id tells when that was, by the clock of its host: it only says whom to leave in peace.
+    """
+    if beats is not None or catalog.is_local:  # where the heartbeat comes first
+        return False
+    now = time.time() if clock.now is None else clock.now
+    return abs(now - write_time(folder).timestamp()) < limit
 
 
 def delete_temporary_files(

@@ -12,7 +12,7 @@ stale.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from types import TracebackType
@@ -29,6 +29,7 @@ from hipslake.storage.plain_json import plain_json
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import POINTER, version_path
+from hipslake.versions.log_reader import FoundVersion
 from hipslake.versions.write_id import is_write_id
 
 PINS = "_versions/pins"
@@ -51,6 +52,8 @@ class Pin:
         The write that needs the files; its heartbeat says whether the pin lives.
     heartbeat
         That of the write, where its block ends right after this one: the pin is removed with it.
+    held
+        The versions that the pin names by now, if `claim_holding` has put it up.
 
     Examples
     --------
@@ -59,12 +62,18 @@ class Pin:
     ...         metadata = pin.hold(3)  # whatever version 3 names can be read until the block ends
     """
 
-    def __init__(self, storage: Storage, write_id: str, heartbeat: Heartbeat | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        write_id: str,
+        heartbeat: Heartbeat | None = None,
+        held: Collection[int] = (),
+    ) -> None:
         self._storage = storage
         self._heartbeat = heartbeat
         self._log = VersionLog(storage)
         self._path = pin_path(write_id)
-        self._held: list[int] = []
+        self._held: list[int] = [*held]
 
     def __enter__(self) -> Pin:
         return self
@@ -76,6 +85,10 @@ class Pin:
             self._heartbeat.delete_at_end(self._path)
         elif error is None:
             self._storage.delete(self._path)
+
+    def names(self, numbers: Collection[int]) -> bool:
+        """Whether versions are pinned by now."""
+        return bool(numbers) and set(numbers) <= set(self._held)
 
     def hold(self, number: int) -> bytes:
         """Pin one more version until the block ends; return its metadata.
@@ -93,8 +106,20 @@ class Pin:
             self._say()
             raise
 
-    def hold_newest(self) -> bytes:
+    def at_end(self, ask: Callable[[], object]) -> None:
+        """Let something be asked when the block ends without an exception, and the pin is needed no more."""
+        if self._heartbeat is None:
+            raise ValueError("the pin has no heartbeat, whose block ends with it")
+        self._heartbeat.at_end(ask)
+
+    def hold_newest(self, known: FoundVersion | None = None) -> bytes:
         """Pin the newest version until the block ends; return its metadata.
+
+        Parameters
+        ----------
+        known
+            A version that was the newest a moment ago. If it still is once the pin is up, no vacuum has
+            taken it or will: the newest is never vacuumed. So it need not be read again.
 
         Raises
         ------
@@ -103,6 +128,11 @@ class Pin:
         ConflictError
             Others kept committing, and a vacuum kept taking away what was the newest.
         """
+        if known is not None and not self._storage.is_local:
+            self._hold_only(known.number)
+            if self._log.newest_from(known.number) == known.number:
+                return known.data
+            self._held.remove(known.number)
         for _ in range(_LOOKS):
             before = [*self._held]
             newest = self._log.newest(self._hold_only)
@@ -125,32 +155,67 @@ class Pin:
 
     def _say(self) -> None:
         if self._held:
-            self._storage.write(self._path, json.dumps({"versions": self._held}).encode(), durable=False)
+            self._storage.write(self._path, _text(self._held), durable=False)
         else:
             self._storage.delete(self._path)
 
 
+def _text(versions: Collection[int]) -> bytes:
+    return json.dumps({"versions": [*versions]}).encode()
+
+
+def claim_holding(storage: Storage, now: datetime, versions: Collection[int]) -> tuple[str, tuple[int, ...]]:
+    """As `claim_write`, with a pin that is put up beside the first heartbeat.
+
+    A sweep that finds the pin and not yet the heartbeat leaves both in peace, as the pin is young.
+
+    Parameters
+    ----------
+    storage, now
+        As for `claim_write`.
+    versions
+        The versions to hold.
+
+    Returns
+    -------
+    str
+        The write id.
+    tuple of int
+        The versions that the pin names; on a local disk, and where it is not known, none.
+    """
+    put: dict[str, bool] = {}
+
+    def pin(write_id: str) -> None:  # created: the id may be that of another run
+        put[write_id] = storage.create(pin_path(write_id), _text(versions))
+
+    if storage.is_local or not versions:
+        return claim_write(storage, now), ()
+    write_id = claim_write(storage, now, pin)
+    for other in put.keys() - {write_id}:
+        if put[other]:
+            storage.delete(pin_path(other))
+    return write_id, tuple(versions) if put[write_id] else ()
+
+
 @contextmanager
-def pinning(storage: Storage) -> Iterator[Pin]:
+def pinning(storage: Storage, versions: Collection[int] = ()) -> Iterator[Pin]:
     """A pin for work that commits nothing, under a new write id that is deleted when the block ends.
 
     Parameters
     ----------
     storage
         At the root of the catalog.
+    versions
+        That are pinned from the first in a store; whoever needs them still reads them by `Pin.hold`.
     """
-    write_id = claim_write(storage, datetime.now(UTC))
-    beating = Heartbeat(storage, write_id, rest=False, claimed=True)
+    write_id, held = claim_holding(storage, datetime.now(UTC), versions)
+    beating = Heartbeat(storage, write_id, rest=False, claimed=True, alone=True)
     try:
-        with beating, Pin(storage, write_id, beating) as pin:
+        with beating, Pin(storage, write_id, beating, held) as pin:
             yield pin
     except BaseException:
         give_up(storage, write_id)
         raise
-    if storage.is_local:  # nothing else was written there
-        storage.delete_empty(write_id)
-    else:
-        storage.delete(write_id)  # some servers keep, and list, the folder of an object that is gone
 
 
 def keep_for_reading(held: ExitStack, catalog: Storage, version: int) -> None:

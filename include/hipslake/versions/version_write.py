@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from hipslake.errors import ConflictError, HipslakeError, StorageError, VersionNotFoundError
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.intents import fence, may_commit
 from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import Pin, give_up
+from hipslake.versions.pins import Pin, claim_holding, give_up
 
 _REFUSALS = (ConflictError, StorageError, VersionNotFoundError)
 """What a commit raises that has failed for good."""
@@ -27,7 +27,9 @@ class Write(NamedTuple):
 
 
 @contextmanager
-def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
+def writing(
+    storage: Storage, write_id: str | None = None, *, versions: Collection[int] = ()
+) -> Iterator[Write]:
     """A write with heartbeat and pin during a block, whose last action is the commit.
 
     When the block fails, the folder and the pin are deleted. They are kept where it is not known whether the
@@ -41,12 +43,17 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
         At the root of the catalog, or the cube.
     write_id : str, optional
         The write, which has no file that is needed again if the block fails; a new one if not given.
+    versions : collection of int
+        Of a new write, what its pin names from the first in a store; whoever needs them still reads them by
+        `Pin.hold` or `Pin.hold_newest`.
     """
     shared = write_id is not None
-    write_id = write_id or claim_write(storage, datetime.now(UTC))
+    held: Collection[int] = ()
+    if write_id is None:
+        write_id, held = claim_holding(storage, datetime.now(UTC), versions)
     heartbeat, may_stand = Heartbeat(storage, write_id, rest=False, claimed=not shared), False
     try:
-        with heartbeat, Pin(storage, write_id, heartbeat) as pin:
+        with heartbeat, Pin(storage, write_id, heartbeat, held) as pin:
             try:
                 yield Write(write_id, heartbeat, pin)
             except BaseException as error:

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
 from hipslake.catalog.leaf import footer_votable
@@ -140,6 +142,11 @@ class FooterJoin:
         if _counts(content) != (rows, row_groups):
             raise CatalogFormatError(f"row groups of {len(parts)} files are not those of one schema")
         return content
+
+
+def breadth_first(partitions: pa.Table) -> NDArray[np.int64]:
+    """The order of leaf files in a joined footer, int64[n]: by the order of their pixels, and then these."""
+    return np.lexsort((partitions["npix"].to_numpy(), partitions["order"].to_numpy()))
 
 
 def parts_file(parts: Iterable[FooterPart]) -> bytes:

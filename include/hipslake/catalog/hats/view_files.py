@@ -18,15 +18,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checksums import CHECKSUMS, checksum_list, checksum_of
-from hipslake.catalog.hats.first_rows import THUMBNAIL, known_first_rows
+from hipslake.catalog.hats.first_rows import THUMBNAIL
 from hipslake.catalog.hats.joined_footers import (
     FOOTERS,
     PARTS,
     FooterJoin,
     FooterPart,
+    breadth_first,
     known_parts,
     parts_file,
 )
+from hipslake.catalog.hats.known_leaves import NOTHING_KNOWN, KnownLeaves
 from hipslake.catalog.hats.partition_statistics import (
     MOST_CHUNKS,
     STATISTICS_FILE,
@@ -43,7 +45,7 @@ from hipslake.catalog.hats.properties import (
     told_to_hats,
 )
 from hipslake.catalog.layouts import HATS, index_root
-from hipslake.catalog.leaf import encode_leaf, read_first_row, read_footer, write_options
+from hipslake.catalog.leaf import LeafEnds, encode_leaf, read_first_row, read_footer, write_options
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, IndexFile, Margin
 from hipslake.errors import VerificationError
 from hipslake.exports.moc_encoding import moc_fits, moc_json
@@ -54,6 +56,9 @@ from hipslake.storage.request_pool import RequestPool
 from hipslake.storage.small_files import in_threads, together
 
 log = logging.getLogger(__name__)
+
+Markers = dict[str, bytes]
+"""The last files of groups and margins, by path."""
 
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
@@ -66,9 +71,25 @@ def write_hats_group(
     group: str,
     point_map: PointMap,
     *,
-    older: CatalogMetadata | None = None,
+    known: KnownLeaves | None = None,
 ) -> None:
     """Write the HATS files of a group into its folder in the version's write, wherever its leaf files lie.
+
+    The last is the marker, which makes the folder a catalog. Parameters and errors as of
+    `write_group_but_marker`.
+    """
+    _complete(storage, write_group_but_marker(storage, metadata, group, point_map, known=known))
+
+
+def write_group_but_marker(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    group: str,
+    point_map: PointMap,
+    *,
+    known: KnownLeaves | None = None,
+) -> Markers:
+    """Write the HATS files of a group but for the marker, which is returned.
 
     A second call writes the same bytes.
 
@@ -87,9 +108,8 @@ def write_hats_group(
     group : str
     point_map : PointMap
         Rows per pixel, from the run's histogram.
-    older : CatalogMetadata, optional
-        Of a version whose tree is whole: of leaf files that it has too, no row is read. The outcome is the
-        same.
+    known : KnownLeaves, optional
+        What need not be read of leaf files. The outcome is the same.
 
     Raises
     ------
@@ -109,24 +129,17 @@ def write_hats_group(
     }
     covered = point_map.covered, point_map.order
     files |= {"moc.fits": moc_fits(*covered), "moc.json": moc_json(*covered)}
-    known: dict[str, pa.RecordBatch] = {}
-    parts: dict[str, FooterPart] = {}
-    if older is not None:
-        known, parts = together(
-            storage,
-            partial(known_first_rows, storage, older, group, schema),
-            partial(_known_parts, storage, older, group, schema),
-        )
-    footers, first_rows = _read_leaves(storage, schema, partitions, parts, THUMBNAIL_ROWS, known)
+    told = known or NOTHING_KNOWN
+    footers, first_rows = _read_leaves(storage, schema, partitions, told, group, THUMBNAIL_ROWS)
     if told_to_hats(metadata).per_partition_statistics:
-        files |= _statistics(storage, schema, partitions)
+        files |= _statistics(storage, schema, partitions, told)
     files |= {THUMBNAIL: _thumbnail(described, schema, first_rows)}
     properties = group_properties(metadata, described, point_map)
     files |= _dataset_files(FooterJoin(schema), partitions, footers, properties)
     beside = {}
     if described != metadata.groups[0]:
         beside[extension_path(write, group)] = extension_properties(metadata, described)
-    _write_files(storage, write, group, files, beside)
+    return _write_files(storage, write, group, files, beside)
 
 
 def write_hats_index(
@@ -177,14 +190,23 @@ def hats_index_files(
 
 
 def write_hats_margin(
-    storage: Storage, metadata: CatalogMetadata, margin: Margin, *, older: CatalogMetadata | None = None
+    storage: Storage, metadata: CatalogMetadata, margin: Margin, *, known: KnownLeaves | None = None
 ) -> None:
+    """Write the HATS files of a margin, the marker last; parameters as of `write_margin_but_marker`."""
+    _complete(storage, write_margin_but_marker(storage, metadata, margin, known=known))
+
+
+def write_margin_but_marker(
+    storage: Storage, metadata: CatalogMetadata, margin: Margin, *, known: KnownLeaves | None = None
+) -> Markers:
     """Write the HATS files of a margin into its folder in the version's write; a margin has no sky map.
+
+    The marker is not written, but returned.
 
     Parameters
     ----------
-    storage, metadata, older
-        As for `write_hats_group`.
+    storage, metadata, known
+        As for `write_group_but_marker`.
     margin : Margin
 
     Raises
@@ -194,27 +216,14 @@ def write_hats_margin(
     """
     partitions, schema = margin.table(storage), metadata.schema_of(margin.group)
     properties = margin_properties(metadata, margin)
-    parts = {} if older is None else _known_parts(storage, older, margin.name, schema)
-    footers, _ = _read_leaves(storage, schema, partitions, parts)
+    footers, _ = _read_leaves(storage, schema, partitions, known or NOTHING_KNOWN, margin.name)
     files = _dataset_files(FooterJoin(schema), partitions, footers, properties)
-    _write_files(storage, metadata.write_id, margin.name, files)
+    return _write_files(storage, metadata.write_id, margin.name, files)
 
 
 def hats_markers(metadata: CatalogMetadata) -> list[str]:
     """The marker files of a complete HATS tree in a version's write: the last file of each group."""
     return [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
-
-
-def _known_parts(
-    storage: Storage, older: CatalogMetadata, name: str, schema: pa.Schema
-) -> dict[str, FooterPart]:
-    """The parts of the joined footer of a group or margin of a version, by the paths of leaf files."""
-    found = next((each for each in older.with_files if each.name == name), None)
-    if found is None:
-        return {}
-    files = found.table(storage)
-    paths = files["path"].take(pa.array(_breadth_first(files))).to_pylist()
-    return known_parts(storage, partial(HATS.view_file, older.write_id, name), FooterJoin(schema), paths)
 
 
 def _dataset_files(
@@ -239,15 +248,20 @@ def _write_files(
     group: str,
     files: dict[str, bytes],
     beside: Mapping[str, bytes] | None = None,
-) -> None:
-    """Write files, then their checksums, and last the marker, which makes the folder a catalog."""
+) -> Markers:
+    """Write files and their checksums; the marker, which makes the folder a catalog, is returned."""
     placed = {HATS.view_file(write, group, name): data for name, data in files.items()}
     marker = HATS.view_file(write, group, _MARKER)
     last = placed.pop(marker)
     others = {**(beside or {}), **placed}
     others[HATS.view_file(write, group, CHECKSUMS)] = _list_of({**others, marker: last})
     together(storage, *(partial(storage.write, path, data) for path, data in others.items()))
-    storage.write(marker, last)
+    return {marker: last}
+
+
+def _complete(storage: Storage, markers: Markers) -> None:
+    for path, data in markers.items():
+        storage.write(path, data)
 
 
 def _list_of(files: Mapping[str, bytes]) -> bytes:
@@ -259,23 +273,23 @@ def extension_path(write: str, group: str) -> str:
     return HATS.view_file(write, None, f"{group}.properties")
 
 
-def _breadth_first(partitions: pa.Table) -> np.ndarray:
-    return np.lexsort((partitions["npix"].to_numpy(), partitions["order"].to_numpy()))
-
-
 def _partition_info(partitions: pa.Table) -> bytes:
-    sorted_pixels = partitions.select(["order", "npix"]).take(pa.array(_breadth_first(partitions)))
+    sorted_pixels = partitions.select(["order", "npix"]).take(pa.array(breadth_first(partitions)))
     pixels = dict.fromkeys(  # a leaf with several files stands once
         zip(sorted_pixels["order"].to_pylist(), sorted_pixels["npix"].to_pylist(), strict=True)
     )
     return ("Norder,Npix\n" + "".join(f"{order},{npix}\n" for order, npix in pixels)).encode()
 
 
-def _statistics(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> dict[str, bytes]:
+def _statistics(
+    storage: Storage, schema: pa.Schema, partitions: pa.Table, told: KnownLeaves
+) -> dict[str, bytes]:
     """The statistics of all leaf files, breadth-first, unless there are too many."""
-    ordered = partitions.take(pa.array(_breadth_first(partitions)))
+    ordered = partitions.take(pa.array(breadth_first(partitions)))
     order, npix, paths, sizes = (ordered[name].to_pylist() for name in ("order", "npix", "path", "bytes"))
-    footers = in_threads(storage, lambda file: read_footer(storage, *file), zip(paths, sizes, strict=True))
+    footers = in_threads(
+        storage, lambda file: _footer(storage, *file, told.written), zip(paths, sizes, strict=True)
+    )
     leaves: list[LeafFooter] = []
     chunks = 0
     for at, footer in enumerate(footers):
@@ -295,13 +309,17 @@ def _joined_bytes(footer: pq.FileMetaData) -> int:
     return int(footer.serialized_size) - sum(len(key) + len(value) for key, value in entries.items())
 
 
+def _footer(storage: Storage, path: str, size: int, written: Mapping[str, LeafEnds]) -> pq.FileMetaData:
+    return written[path].footer if path in written else read_footer(storage, path, size)
+
+
 def _read_leaves(
     storage: Storage,
     schema: pa.Schema,
     partitions: pa.Table,
-    known: Mapping[str, FooterPart],
+    told: KnownLeaves,
+    name: str,
     sampled: int = 0,
-    known_rows: Mapping[str, pa.RecordBatch] | None = None,
 ) -> tuple[dict[str, FooterPart] | None, list[pa.RecordBatch]]:
     """Open leaves once, for the content of `dataset/_metadata` and for the rows of the thumbnail.
 
@@ -309,12 +327,12 @@ def _read_leaves(
     ----------
     storage, schema, partitions
         Of a group or margin, in the order of the curve.
-    known : mapping of str to FooterPart
-        By the paths of leaf files, which need not be read.
+    told : KnownLeaves
+        What need not be read.
+    name : str
+        Of the group or margin.
     sampled : int
         The number of leaves whose first row is wanted.
-    known_rows : mapping of str to pyarrow.RecordBatch, optional
-        First rows, likewise.
 
     Returns
     -------
@@ -326,7 +344,9 @@ def _read_leaves(
         Of leaves spread evenly along the curve.
     """
     paths, counts, sizes = (partitions[name].to_pylist() for name in ("path", "rows", "bytes"))
-    size = _joined_bytes(read_footer(storage, paths[0], sizes[0])) * len(paths) if paths else 0
+    known, known_rows, written = told.parts.get(name, {}), told.first_rows.get(name, {}), told.written
+
+    size = _joined_bytes(_footer(storage, paths[0], sizes[0], written)) * len(paths) if paths else 0
     join = FooterJoin(schema)
     footers: dict[str, FooterPart] | None = {} if size <= MAX_FOOTER_BYTES else None
     chosen = set(np.linspace(0, len(paths) - 1, min(sampled, len(paths))).round().astype(int).tolist())
@@ -334,12 +354,13 @@ def _read_leaves(
     def look(place: int) -> tuple[int, FooterPart | None, pa.RecordBatch | None]:
         """The part of a leaf, unless it has other columns; and its first row, if that is wanted."""
         path, row, footer = paths[place], None, None
-        if place in chosen and (row := (known_rows or {}).get(path)) is None:
-            footer, row = read_first_row(storage, path, sizes[place], pool)
+        if place in chosen and (row := known_rows.get(path)) is None:
+            ends = written.get(path)
+            footer, row = ends or read_first_row(storage, path, sizes[place], pool)
             row = conform(row, schema, storage.uri(path))
         part = known.get(path)
         if part is None or part.rows != counts[place]:
-            footer = footer or read_footer(storage, path, sizes[place])
+            footer = footer or _footer(storage, path, sizes[place], written)
             if footer.num_rows != counts[place]:
                 raise VerificationError(
                     f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says "
@@ -349,7 +370,7 @@ def _read_leaves(
         return place, part, row
 
     # Asked while the leaves are read: once there is no footer to make, only sampled leaves are opened.
-    wanted = (at for at in _breadth_first(partitions).tolist() if footers is not None or at in chosen)
+    wanted = (at for at in breadth_first(partitions).tolist() if footers is not None or at in chosen)
     first_rows = {}
     with RequestPool() as pool:
         for place, part, first_row in in_threads(storage, look, wanted):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from hipslake.catalog.change import GroupChange, MarginChange
 from hipslake.catalog.changed_objects import mark_after
 from hipslake.catalog.co_partitioning import MarkAfter, has_other_objects
+from hipslake.catalog.committing import described_version
 from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -44,6 +46,7 @@ from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import Begin, beside
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_reader import FoundVersion
 from hipslake.versions.ordinals import claim_ordinal
 
 _IN_MEMORY = 4  # bytes of a row, for one that it takes in a leaf file, about
@@ -67,7 +70,20 @@ class Merged:
     rows_superseded: int = 0  # mode upsert: by how many rows more are superseded
 
 
-def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: int | None = None) -> Merged:
+class EarlyClaim(NamedTuple):
+    """An ordinal that was claimed for what comes after a version, before that was found to be the newest."""
+
+    version: int
+    ordinal: int
+
+
+def merge(
+    run: AppendRun,
+    base: CatalogMetadata | None,
+    write_id: str,
+    claimed: int | None = None,
+    early: EarlyClaim | None = None,
+) -> Merged:
     """Merge the rows of a run into a version.
 
     Parameters
@@ -79,6 +95,8 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: 
         The write that the files belong to.
     claimed : int, optional
         The ordinal that an earlier attempt of the run has claimed.
+    early : EarlyClaim, optional
+        What this one has claimed for what comes after the version.
 
     Raises
     ------
@@ -100,7 +118,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: 
         attempt = Attempt(
             write_id=write_id,
             version=base.version if base else None,
-            ordinal=earlier.ordinal if earlier else _ordinal(run, base, claimed, begin),
+            ordinal=earlier.ordinal if earlier else _ordinal(run, base, claimed, early, begin),
             replaces=(earlier.ordinal,) if earlier else (),
             replaced_write=earlier.write_id if earlier else None,
             numbers=None if base is None or base.numbers_rows else base.increments[0].ordinal,
@@ -130,7 +148,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: 
         store_attempt(storage, attempt, schema, regions, standing, coverage)
     stood = earlier.rows - base.rows_deleted_of(earlier.ordinal) if base and earlier else 0
     with beside(run.catalog) as begin:
-        described = begin(
+        description = begin(
             partial(
                 describe_increment,
                 run,
@@ -143,7 +161,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str, claimed: 
         changes = _changes(run, attempt, stood, list(regions), settled)
         came = PixelTree(cells.order, cells.npix)
         margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
-        increment = described.result()
+        increment = description.result()
     merged = Merged(run, base, attempt, schema, changes, margins, increment, compared)
     if settled is None:
         return merged
@@ -284,13 +302,40 @@ def _at_once(catalog: Storage, heaviest: int) -> int:
     return 1 if catalog.is_local else max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // max(heaviest, 1)))
 
 
-def _ordinal(run: AppendRun, base: CatalogMetadata | None, claimed: int | None, begin: Begin) -> int:
+def claimed_early(run: AppendRun, found: FoundVersion | None) -> EarlyClaim | None:
+    """Claim the ordinal of an increment, if it is new to the version that is most likely merged with.
+
+    Parameters
+    ----------
+    run : AppendRun
+    found : FoundVersion or None
+        That version; None if none is known, and nothing is claimed.
+    """
+    if found is None or run.catalog.is_local or run.claimed_ordinal() is not None:
+        return None
+    base = described_version(run.catalog, *found)
+    if base.increment(run.key, run.catalog) is not None:
+        return None
+    return EarlyClaim(found.number, _claim(run, base))
+
+
+def _claim(run: AppendRun, base: CatalogMetadata | None) -> int:
+    first = base.last_ordinal + 1 if base else 0
+    owner = f"{run.frozen.dag_id} {run.frozen.run_id} {secrets.token_hex(4)}"
+    return claim_ordinal(run.catalog, first, owner)
+
+
+def _ordinal(
+    run: AppendRun,
+    base: CatalogMetadata | None,
+    claimed: int | None,
+    early: EarlyClaim | None,
+    begin: Begin,
+) -> int:
     """The ordinal that this run has claimed, maybe in an earlier attempt."""
     if claimed is not None:
         return claimed
-    first = base.last_ordinal + 1 if base else 0
-    owner = f"{run.frozen.dag_id} {run.frozen.run_id} {secrets.token_hex(4)}"
-    ordinal = claim_ordinal(run.catalog, first, owner)
+    ordinal = _claim(run, base) if early is None else early.ordinal
     begin(lambda: run.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal)))
     return ordinal
 

@@ -21,15 +21,17 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.steps.append.append_run import AppendRun
-from hipslake.steps.append.merge import Merged, merge
+from hipslake.steps.append.merge import Merged, claimed_early, merge
 from hipslake.steps.append.next_version import next_version, version_after
 from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
 from hipslake.steps.attempts import attempts_of, note_attempt
+from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.run_storage import settled
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.small_files import together
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_reader import FoundVersion
 from hipslake.versions.pins import give_up
 from hipslake.versions.version_write import writing
 
@@ -87,11 +89,16 @@ class _Job:
 
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
-        with writing(self.catalog) as write:
+        known = known_catalog(self.run.request.run_uri)
+        found = known.newest
+        with writing(self.catalog, versions=() if found is None else (found.number,)) as write:
             note = partial(note_attempt, self.run.folder, ATTEMPTS, write.id, self.run.state)
-            newest = partial(newest_version, self.catalog, write.pin)
-            _, base, claimed = together(self.catalog, note, newest, self.run.claimed_ordinal)
-            merged = merge(self.run, base, write.id, claimed)
+            newest = partial(newest_version, self.catalog, write.pin, found=found)
+            early = partial(claimed_early, self.run, found)
+            _, base, claimed, claim = together(self.catalog, note, newest, self.run.claimed_ordinal, early)
+            if claim is None or base is None or claim.version != base.version:
+                claim = None  # a gap in the ordinals does no harm
+            merged = merge(self.run, base, write.id, claimed, claim)
             self.base, self.changes = base, merged.changes
             self._check_marks(merged)
             with self.run.phases("commit"):
@@ -105,6 +112,8 @@ class _Job:
             if committed is not None and not self.catalog.is_local:
                 # Signs of the commit and pointers have nothing to do with each other once it stands.
                 write.heartbeat.at_end(partial(self._point, committed))
+                version = FoundVersion(committed.version, committed.to_json())
+                known.committed(version, found if found and committed.parent == found.number else None)
         if committed is None:
             give_up(self.catalog, write.id)
         return committed

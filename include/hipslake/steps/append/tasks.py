@@ -26,6 +26,7 @@ from hipslake.steps.append.state import AppendState, load_append_state
 from hipslake.steps.append.valid_rows import ValidRows
 from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
+from hipslake.steps.known_catalog import known_catalog
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
@@ -94,7 +95,8 @@ class AppendTask:
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks if block.rows.num_rows]
         blocks.clear()
-        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
+        written = state.catalog, state.write_id, state.spec, plan.group, plan.schema
+        with LeafWriter(*written, wrote=known_catalog(self.run_uri).wrote) as writer:
             merge = _Merge(state, plan, writer)
             for place in plan.leaves_of(target):
                 mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]

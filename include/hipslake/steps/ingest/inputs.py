@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from hipslake.catalog.committing import described_version
 from hipslake.errors import SourceNotFoundError
@@ -19,6 +20,7 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
+from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.published import number_if_made_of
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder, fingerprint_of
@@ -48,7 +50,9 @@ def run(request: InputsRequest) -> InputsReport:
     by_intervals, catalog = frozen.spec.mode.by_intervals, Storage.at(frozen.catalog_uri)
     may_be_empty = by_intervals and frozen.spec.on_empty != "fail"
     with phases("list"), beside(catalog) as begin:
-        newest = begin(VersionLog(catalog).read_newest) if by_intervals or not frozen.force else None
+        known = known_catalog(request.run_uri).newest
+        look = partial(VersionLog(catalog).read_newest, known)
+        newest = begin(look) if by_intervals or not frozen.force else None
         files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
         found = None if newest is None else newest.result()
     fingerprint = run_fingerprint(

@@ -18,11 +18,13 @@ from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.first import StandingState, check_free_space, earlier_run, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
+from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import beside
 from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import leftovers
 
 
 def run(request: ResolveRequest) -> ResolveReport:
@@ -50,9 +52,11 @@ def run(request: ResolveRequest) -> ResolveReport:
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     with phases("warehouse"), beside(catalog) as begin:
         begin(catalog.check_writable)
+        seen = begin(partial(leftovers, catalog))
         check_free_space(catalog)
         earlier = begin(partial(earlier_run, request.folder))
         standing = _standing(catalog, spec, earlier)
+    known_catalog(request.run_uri).found(standing.newest, standing.text)
     if standing.text is not None:
         spec = as_it_stands(described_version(catalog, standing.newest, standing.text), spec)
     owner = Owner(kind="catalog", name=spec.name)
@@ -66,7 +70,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     )
     with phases("sweep"), beside(catalog) as begin:
         begin(lambda: request.folder.write(RunFolder.RUN, frozen))
-        swept = swept_orphans(catalog, frozen.write_id, standing.text)
+        swept = swept_orphans(catalog, frozen.write_id, standing.text, seen.result())
     return ResolveReport(
         catalog=spec.name,
         write_id=frozen.write_id,

@@ -168,6 +168,8 @@ class LeafWriter:
     known : callable, optional
         Gives the file of a pixel that an earlier write has stored, as `PARTITION_SCHEMA`, or None: what comes
         out the same is not stored again.
+    wrote : callable
+        Told of each file that was stored: its path, and what is in it.
 
     Attributes
     ----------
@@ -185,8 +187,9 @@ class LeafWriter:
         *,
         splits: bool = True,
         known: Callable[[Pixel], Mapping[str, object] | None] = lambda pixel: None,
+        wrote: Callable[[str, pa.Buffer], None] = lambda path, content: None,
     ) -> None:
-        self._known = known
+        self._known, self._wrote = known, wrote
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
@@ -280,6 +283,7 @@ class LeafWriter:
             raise StorageError(
                 f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"
             )
+        self._wrote(path, content)
         return {
             "group": self._group,
             "order": pixel.order,

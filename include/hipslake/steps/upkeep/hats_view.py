@@ -8,27 +8,32 @@ older writes; here they get a second name in the newest write, where readers loo
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 
 import pyarrow as pa
 
 from hipslake.catalog.checks.view_checks import is_whole_picture
 from hipslake.catalog.comparing import files_apart
 from hipslake.catalog.coverage import coverage_map, map_of_files
+from hipslake.catalog.hats.known_leaves import KnownLeaves, known_leaves
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import shows_the_same, write_skymap
-from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.view_files import write_group_but_marker, write_margin_but_marker
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
+from hipslake.catalog.leaf import LeafEnds
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
+from hipslake.steps.known_catalog import KnownCatalog, known_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import beside, in_threads
+from hipslake.storage.small_files import beside, in_threads, together
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinning
 
@@ -38,10 +43,11 @@ log = logging.getLogger(__name__)
 def run(request: HatsViewRequest) -> HatsViewReport:
     """Complete the tree, and then replace `current` and collection.properties."""
     frozen = request.folder.run()
-    return show_newest(Storage.at(frozen.catalog_uri), frozen.spec.unchanged)
+    known = known_catalog(request.run_uri)
+    return show_newest(Storage.at(frozen.catalog_uri), frozen.spec.unchanged, known)
 
 
-def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
+def show_newest(catalog: Storage, unchanged: Unchanged, known: KnownCatalog | None = None) -> HatsViewReport:
     """Let readers that go by folders read the newest version of a catalog.
 
     Parameters
@@ -50,11 +56,14 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
         At the catalog's root.
     unchanged : Unchanged
         How files of older writes get into the tree.
+    known : KnownCatalog, optional
+        What the run of this process has read and written of it.
     """
     phases, versions = Phases(), VersionLog(catalog)
-    with pinning(catalog) as pin:
+    told = _Told(known or KnownCatalog(lasts=False))
+    with pinning(catalog, told.numbers) as pin:
         try:
-            metadata, shown = _hold_shown(catalog, versions, pin)
+            metadata, shown = told.held(catalog, versions, pin) or _hold_shown(catalog, versions, pin)
         except CatalogNotFoundError:  # an append that found no row for the first version
             return HatsViewReport(catalog_uri=catalog.uri())
         linked = copied = 0
@@ -62,12 +71,12 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
             log.info("Version %d has no row, and so no tree.", metadata.version)
         elif shown != metadata and wants_tree(catalog, metadata, unchanged):
             with phases("tree"):
-                linked, copied = _build_tree(catalog, metadata, shown, unchanged)
+                linked, copied = _build_tree(catalog, metadata, shown, unchanged, told.leaves)
             shown = metadata
         elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
             _draw(catalog, metadata)  # of a tree that a night or a compaction has made at once
-        with phases("pointers"):
-            point_at_newest(catalog, hats_view=True, unchanged=unchanged, known=metadata.version)
+        # The tree is whole: its readers have no need of the pin, and neither has this.
+        pin.at_end(partial(_point, catalog, unchanged, metadata, shown, phases))
     return HatsViewReport(
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
@@ -77,6 +86,65 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
         copied=copied,
         seconds=phases.seconds,
     )
+
+
+def _point(
+    catalog: Storage,
+    unchanged: Unchanged,
+    metadata: CatalogMetadata,
+    shown: CatalogMetadata | None,
+    phases: Phases,
+) -> None:
+    whole = metadata if shown == metadata else None
+    with phases("pointers"):
+        point_at_newest(catalog, hats_view=True, unchanged=unchanged, known=metadata.version, whole=whole)
+
+
+class _Told:
+    """What this process knows of the version that it shows, and of the one whose tree readers have by now.
+
+    Both are pinned before anything is looked for: that the newest is still the newest, and that the other was
+    not vacuumed, is found out with the pin up.
+    """
+
+    def __init__(self, known: KnownCatalog) -> None:
+        self._newest, self._before = known.newest, known.before
+        self.leaves = known.leaves
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        if self._newest is None or self._before is None:
+            return ()
+        return self._before.number, self._newest.number
+
+    def held(
+        self, catalog: Storage, versions: VersionLog, pin: Pin
+    ) -> tuple[CatalogMetadata, CatalogMetadata | None] | None:
+        """What `_hold_shown` returns, by one round of requests to a store; None where something is not so."""
+        newest, before = self._newest, self._before
+        if newest is None or before is None or not pin.names(self.numbers):
+            return None
+        metadata, older = (CatalogMetadata.from_json(each.data) for each in (newest, before))
+        if not (metadata.layout is older.layout is Layout.HATS and metadata.total_rows and older.total_rows):
+            return None
+        found, is_whole, was_whole, is_held = together(
+            catalog,
+            partial(versions.newest_from, newest.number),
+            partial(has_tree, catalog, metadata),
+            partial(has_tree, catalog, older),
+            partial(_is_held, pin, before.number),
+        )
+        if found != newest.number or is_whole or not was_whole or not is_held:
+            return None
+        return metadata, older
+
+
+def _is_held(pin: Pin, number: int) -> bool:
+    try:
+        pin.hold(number)
+    except VersionNotFoundError:
+        return False
+    return True
 
 
 def _hold_shown(
@@ -95,7 +163,11 @@ def _hold_shown(
 
 
 def _build_tree(
-    catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None, unchanged: Unchanged
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    older: CatalogMetadata | None,
+    unchanged: Unchanged,
+    written: Mapping[str, LeafEnds],
 ) -> tuple[int, int]:
     """Name all leaves in the version's own write; returns how many came from others, and were copied."""
     linked = copied = 0
@@ -109,11 +181,13 @@ def _build_tree(
         copied += made.count(False)
     with beside(catalog) as begin:  # the pictures come before the last file of the tree
         begin(lambda: _draw(catalog, metadata, older))
-        point_map = point_map_of(catalog, metadata, older) if metadata.layout is Layout.HATS else None
-    if point_map is not None:
-        write_hats_files(catalog, metadata, point_map, older)
-    else:
-        catalog.write(tree_marker(metadata.write_id), marker_text(metadata))
+        if metadata.layout is Layout.HATS:
+            known = begin(partial(known_leaves, catalog, metadata, older, written))
+            point_map = point_map_of(catalog, metadata, older)
+            last = _write_but_markers(catalog, metadata, point_map, known.result())
+        else:
+            last = {tree_marker(metadata.write_id): marker_text(metadata)}
+    together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
     log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
     return linked, copied
 
@@ -134,13 +208,8 @@ def _draw(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | 
             write_skymap(catalog, metadata, group.name)
 
 
-def write_hats_files(
-    catalog: Storage,
-    metadata: CatalogMetadata,
-    point_map: PointMap,
-    older: CatalogMetadata | None = None,
-) -> None:
-    """Write the files that HATS readers need beside the leaves; the last file of a group completes it.
+def write_hats_files(catalog: Storage, metadata: CatalogMetadata, point_map: PointMap) -> None:
+    """Write the files that HATS readers need beside the leaves; those that complete the groups come last.
 
     Parameters
     ----------
@@ -150,13 +219,20 @@ def write_hats_files(
         Of a version of layout hats.
     point_map : PointMap
         Its rows per pixel.
-    older : CatalogMetadata, optional
-        Of a version before it, whose tree is whole.
     """
+    last = _write_but_markers(catalog, metadata, point_map, None)
+    together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
+
+
+def _write_but_markers(
+    catalog: Storage, metadata: CatalogMetadata, point_map: PointMap, known: KnownLeaves | None
+) -> dict[str, bytes]:
+    last: dict[str, bytes] = {}
     for group in metadata.groups:
-        write_hats_group(catalog, metadata, group.name, point_map, older=older)
+        last |= write_group_but_marker(catalog, metadata, group.name, point_map, known=known)
     for margin in metadata.margins:
-        write_hats_margin(catalog, metadata, margin, older=older)
+        last |= write_margin_but_marker(catalog, metadata, margin, known=known)
+    return last
 
 
 def _elsewhere(metadata: CatalogMetadata, table: pa.Table) -> list[tuple[str, str]]:
@@ -181,12 +257,15 @@ def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMeta
     if metadata.rows_move or (older is not None and older.rows_move):  # increments do not tell of all rows
         return _map_by_files(catalog, metadata, older)
     now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
-    came = [coverage_map(each, catalog) for each in metadata.increments_of(now - before, catalog)]
-    start, went = [], []
-    if older is not None:
-        went = [coverage_map(each, catalog) for each in older.increments_of(before - now, catalog)]
-        name = HATS.view_file(older.write_id, older.groups[0].name, "point_map.fits")
-        start = [PointMap.from_fits(catalog.read(name))]
+    with beside(catalog) as begin:
+        start, went = [], []
+        if older is not None:
+            name = HATS.view_file(older.write_id, older.groups[0].name, "point_map.fits")
+            standing = begin(partial(catalog.read, name))
+            went = [coverage_map(each, catalog) for each in older.increments_of(before - now, catalog)]
+        came = [coverage_map(each, catalog) for each in metadata.increments_of(now - before, catalog)]
+        if older is not None:
+            start = [PointMap.from_fits(standing.result())]
     maps = start + came
     return maps[0].plus(*maps[1:]).plus(*went, sign=-1)
 

@@ -33,6 +33,7 @@ def point_at_newest(
     unchanged: Unchanged | None = None,
     known: int | None = None,
     committed: bytes | None = None,
+    whole: CatalogMetadata | None = None,
 ) -> int:
     """Make every pointer name the newest version; return its number.
 
@@ -46,23 +47,28 @@ def point_at_newest(
         A version that stands, and is most likely the newest.
     committed : bytes, optional
         Its metadata, where the caller has just committed it.
+    whole : CatalogMetadata, optional
+        That version, where the caller has just found its tree whole, or made it so.
     """
 
     def describe(data: bytes) -> RootPointers:
         metadata = CatalogMetadata.from_json(data, where=catalog.uri("metadata.json"))
-        return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged)
+        return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged, tree=whole)
 
     watched = ((CURRENT,) if catalog.is_local else ()) + ((HATS.COLLECTION,) if hats_view else ())
-    likely = () if catalog.is_local else (SHA256SUMS,)
-    if hats_view and not catalog.is_local:
-        likely += (WHERE_TO_LOOK,)
+    likely = () if catalog.is_local else (SHA256SUMS, WHERE_TO_LOOK) if hats_view else (SHA256SUMS,)
     return VersionLog(catalog).publish_pointers(
         describe, watched=watched, likely=likely, known=known, committed=committed
     )
 
 
 def pointers_of(
-    catalog: Storage, metadata: CatalogMetadata, *, hats_view: bool = True, unchanged: Unchanged | None = None
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    *,
+    hats_view: bool = True,
+    unchanged: Unchanged | None = None,
+    tree: CatalogMetadata | None = None,
 ) -> RootPointers:
     """Return what should stand at a catalog's root beside metadata.json, as things are now.
 
@@ -82,6 +88,8 @@ def pointers_of(
         Also collection.properties, which names the newest version whose HATS tree is whole.
     unchanged : Unchanged, optional
         What the run that asks does about trees; as the version's own run did if not given.
+    tree : CatalogMetadata, optional
+        A version whose tree was just seen to be whole: if it is this one, a store is not asked again.
 
     Returns
     -------
@@ -93,7 +101,10 @@ def pointers_of(
     absent: list[str] = []
     hats = hats_view and metadata.layout is Layout.HATS
     refers, whole = False, None
-    if hats or catalog.is_local:
+    is_seen = tree is not None and tree == metadata and not catalog.is_local
+    if is_seen:
+        whole = metadata
+    elif hats or catalog.is_local:
         refers = _refers(catalog, metadata, unchanged)
         if not refers:
             whole = newest_with_tree(catalog, VersionLog(catalog), metadata)
@@ -113,7 +124,7 @@ def pointers_of(
             absent.append(WHERE_TO_LOOK)
         else:
             files[WHERE_TO_LOOK] = where_to_look(metadata)
-    at_once = not (hats or catalog.is_local)
+    at_once = not catalog.is_local and (is_seen or not hats)
     return RootPointers(files=files, links=links, absent=tuple(absent), at_once=at_once)
 
 

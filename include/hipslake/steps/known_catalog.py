@@ -1,0 +1,73 @@
+"""What the process that does all steps of a run knows of the catalog, so that its next step need not ask.
+
+Only what never changes is known: the metadata of versions, and what was written into leaf files. Whether a
+version is still the newest is looked for anew by each step, and decided by the commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hipslake.catalog.leaf import LeafEnds, ends_of_leaf
+from hipslake.steps.run_storage import RunStorage, run_storage
+from hipslake.versions.log_reader import FoundVersion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_LEAVES = 10_000
+"""Leaf files whose beginnings and ends are kept: some kilobytes each."""
+
+
+class KnownCatalog:
+    """What a process knows of the catalog of a run.
+
+    Parameters
+    ----------
+    lasts : bool
+        Whether later steps of the run will ask.
+
+    Attributes
+    ----------
+    newest : FoundVersion or None
+        The newest version that was found or committed.
+    before : FoundVersion or None
+        The one that was the newest until the run has committed it.
+    leaves : dict of str to LeafEnds
+        Leaf files that the run has written, by their paths.
+    """
+
+    def __init__(self, *, lasts: bool) -> None:
+        self._lasts = lasts
+        self.newest: FoundVersion | None = None
+        self.before: FoundVersion | None = None
+        self.leaves: dict[str, LeafEnds] = {}
+
+    def found(self, number: int, data: bytes | None) -> None:
+        """Note the newest version; nothing where it was not read."""
+        if data is not None and (self.newest is None or self.newest.number < number):
+            self.newest, self.before = FoundVersion(number, data), None
+
+    def committed(self, version: FoundVersion, before: FoundVersion | None) -> None:
+        """Note a version that the run has committed, and the one right before it."""
+        self.newest, self.before = version, before
+
+    def wrote(self, path: str, content: pa.Buffer) -> None:
+        """Note what was written into a leaf file, unless that are very many, or nobody will ask."""
+        if self._lasts and len(self.leaves) < MOST_LEAVES:
+            self.leaves[path] = ends_of_leaf(content)
+
+
+def known_catalog(run_uri: str) -> KnownCatalog:
+    """What this process knows of the catalog of a run: nothing, unless it does all steps, in a store.
+
+    Parameters
+    ----------
+    run_uri : str
+        Of the run folder.
+    """
+    storage = run_storage(run_uri)
+    if not (isinstance(storage, RunStorage) and storage.is_own):
+        return KnownCatalog(lasts=False)
+    found: KnownCatalog = storage.notes.setdefault(KnownCatalog, KnownCatalog(lasts=True))
+    return found
