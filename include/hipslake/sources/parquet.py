@@ -22,6 +22,7 @@ from hipslake.errors import CorruptFileError, HipslakeError, InputError, Storage
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
 from hipslake.sources.file_listing import located
+from hipslake.sources.held_sources import held_source
 from hipslake.sources.source_file import (
     LIST_AGAIN,
     VALUES_RATIO,
@@ -257,7 +258,7 @@ def _opened(
         if storage.is_local or storage.is_web_server:  # which may know no ranges
             opened = stack.enter_context(storage.arrow_file(name, file.size))
         else:
-            held = HeldFile(storage, name, file.size)
+            held = held_source(storage, name, file)
             opened = stack.enter_context(held.arrow())
         parquet = stack.enter_context(pq.ParquetFile(opened, **options))
         timed = int96_columns(parquet.metadata)

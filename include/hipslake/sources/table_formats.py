@@ -6,13 +6,15 @@ Read as plain files, deleted rows come back and rewritten ones come twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from hipslake.errors import InputError, NotReadableError, SpecError
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import Begin
 
 _THREADS = 16  # folders that are looked into at once
 
@@ -94,8 +96,35 @@ def check_plain_folder(folder: Storage, files: Iterable[str]) -> None:
         )
 
 
-def check_plain_files(uris: Iterable[str]) -> None:
+def look_above(begin: Begin, folder: Storage) -> dict[str, Future[TableFormat | None]]:
+    """Begin to look for table formats at a folder, and above, while the files below it are listed.
+
+    Parameters
+    ----------
+    begin : callable
+        As `beside` gives it.
+    folder : Storage
+
+    Returns
+    -------
+    dict of str to Future
+        For `check_plain_files`, by folder.
+    """
+    if folder.is_local:  # where nothing is gained
+        return {}
+    return {place: begin(partial(_format_at, place)) for place in _lineage(folder.uri())}
+
+
+def check_plain_files(
+    uris: Iterable[str], begun: Mapping[str, Future[TableFormat | None]] | None = None
+) -> None:
     """Check that no file belongs to a table of a table format.
+
+    Parameters
+    ----------
+    uris : iterable of str
+    begun : mapping of str to Future, optional
+        What `look_above` has begun.
 
     Raises
     ------
@@ -104,8 +133,12 @@ def check_plain_files(uris: Iterable[str]) -> None:
     """
     folders = sorted({uri.rpartition("/")[0] or "/" for uri in uris})
     seen = sorted({each for folder in folders for each in _lineage(folder)})
+
+    def look(place: str) -> TableFormat | None:
+        return begun[place].result() if begun and place in begun else _format_at(place)
+
     with ThreadPoolExecutor(_THREADS) as pool:
-        for place, known in zip(seen, pool.map(_format_at, seen), strict=True):
+        for place, known in zip(seen, pool.map(look, seen), strict=True):
             if known is not None:
                 first = next(folder for folder in folders if f"{folder}/".startswith(f"{place.rstrip('/')}/"))
                 raise InputError(

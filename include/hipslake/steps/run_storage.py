@@ -2,25 +2,29 @@
 
 What the steps before have left does not change meanwhile, so it is fetched once, and side by side where the
 step says that it reads it; what the step itself writes need not be fetched either. Where one process does all
-steps of a run, files are kept from step to step, and stored while the work goes on: nobody else reads them
-before the run has ended. A step that commits waits for them first (`settled`), so that a version that stands
-has the files that it was made by. Counts that a step adds up and deletes again are not stored at all.
+steps of a run, files are kept from step to step, and stored while the work goes on, side by side and at most
+a second later: nobody else reads them before the run has ended. A step that commits waits for them first
+(`settled`), so that a version that stands has the files that it was made by. Counts that a step adds up and
+deletes again are not stored at all.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from pathlib import PurePosixPath
+from threading import Lock, Timer
 from typing import Any
 
 from hipslake.errors import HipslakeError
+from hipslake.sources.held_sources import holding_sources
 from hipslake.storage.entry import Entry
 from hipslake.storage.folder import Storage
-from hipslake.storage.small_files import in_threads
+from hipslake.storage.small_files import in_threads, together
 from hipslake.storage.store_threads import begin
 
 MOST_KEPT = 4 << 20
@@ -29,7 +33,8 @@ MOST_KEPT = 4 << 20
 _MOST_READ = 1 << 20  # bytes of a file that it reads, likewise
 _MOST_TOGETHER = 64 << 20  # and of all of them
 
-_MOST_COMING = 32  # files that are being stored at the same time
+_MOST_COMING = 32  # files that wait, or are being stored, at the same time
+_LATEST = 1.0  # seconds that a file waits for others
 
 _BEHIND = ("requests/", "reports/", "histogram/", "append/", "run.json", "files.json")
 """What a process that does all steps stores behind its work; all that reads it goes by `run_storage`."""
@@ -37,7 +42,7 @@ _PASSING = "histogram/parts/"
 """What the step that writes it deletes again."""
 _Entries = list[Entry]  # inside RunStorage, `list` is a method
 _Contents = list[bytes]
-_Futures = dict[str, Future[None]]
+_Futures = dict[str, Future[Any]]
 
 _KEPT: ContextVar[RunStorage | None] = ContextVar("kept", default=None)
 _OWN: dict[tuple[int, str], RunStorage] = {}  # of this process, by their roots: for tasks in other threads
@@ -50,7 +55,9 @@ class RunStorage(Storage):
     changing: set[str]  # files that others may write meanwhile
     is_own: bool  # of a run that begins, and whose steps are all done by this process
     notes: dict[type, Any]  # what else is known from step to step, by what it is
-    _coming: _Futures  # files that are being stored, by path
+    _waiting: dict[str, tuple[bytes, bool]]  # files that are to be stored with others, by path
+    _coming: _Futures  # files that are being stored, likewise, and what else is done behind the work
+    _lock: Lock
     _stored: set[str]  # files that were or are being stored by this process, of those in `_BEHIND`
 
     def __init__(self, root: str, *, is_own: bool = False) -> None:
@@ -59,7 +66,9 @@ class RunStorage(Storage):
         object.__setattr__(self, "changing", set())
         object.__setattr__(self, "is_own", is_own)
         object.__setattr__(self, "notes", {})
+        object.__setattr__(self, "_waiting", {})
         object.__setattr__(self, "_coming", {})
+        object.__setattr__(self, "_lock", Lock())
         object.__setattr__(self, "_stored", set())
 
     def __reduce__(self) -> Any:
@@ -77,7 +86,8 @@ class RunStorage(Storage):
         return None
 
     def settle(self) -> None:
-        """Wait until all is stored; raises what has kept a file from it."""
+        """Wait until all is stored, and done; raises what has kept something from it."""
+        self.flush()
         coming = [*self._coming.items()]
         wait([future for _, future in coming])
         for path, future in coming:
@@ -85,6 +95,26 @@ class RunStorage(Storage):
                 self._coming.pop(path, None)
         for _, future in coming:
             future.result()
+
+    def flush(self) -> None:
+        """Begin to store what waits."""
+        with self._lock:
+            waiting = [*self._waiting.items()]
+            self._waiting.clear()
+            for path, (data, durable) in waiting:
+                self._coming[path] = begin(partial(self._store, path, data, durable, self._coming.get(path)))
+
+    def _store(self, path: str, data: bytes, durable: bool, before: Future[Any] | None) -> None:
+        if before is not None:  # what was written there before may not come last
+            wait([before])
+        super().write(path, data, durable=durable)
+
+    def behind(self, name: str, call: Callable[[], object]) -> None:
+        """Do something while the work goes on; `settle` waits for it, and raises its error."""
+        with self._lock:
+            while name in self._coming:
+                name += "'"
+            self._coming[name] = begin(call)
 
     def forget(self) -> None:
         """Keep nothing of what is here by now, as others have written, too."""
@@ -130,18 +160,16 @@ class RunStorage(Storage):
             self.kept[path] = bytes(data)
             return
         self.kept.pop(path, None)
-        before = self._coming.get(path)
         if behind:
             self._stored.add(path)
-        if behind and is_small and len(self._coming) < _MOST_COMING:
-            data = bytes(data)
-
-            def store() -> None:
-                if before is not None:
-                    wait([before])
-                Storage.write(self, path, data, durable=durable)
-
-            self._coming[path] = begin(store)
+        if behind and is_small and len(self._coming) + len(self._waiting) < _MOST_COMING:
+            with self._lock:
+                is_first = not self._waiting
+                self._waiting[path] = bytes(data), durable
+            if is_first:  # in the caller's context, which holds the credentials of stores
+                timer = Timer(_LATEST, copy_context().run, [self.flush])
+                timer.daemon = True
+                timer.start()
         else:
             self._settle_one(path)
             super().write(path, data, durable=durable)
@@ -206,7 +234,10 @@ class RunStorage(Storage):
         super().copy(source, target, durable=durable)
 
     def _settle_one(self, path: str) -> None:
-        coming = self._coming.get(path)
+        if path in self._waiting:
+            self.flush()
+        with self._lock:
+            coming = self._coming.get(path)
         if coming is not None:
             wait([coming])
 
@@ -221,6 +252,30 @@ def settled(storage: Storage) -> None:
     """Wait until all of a run folder is stored, where a process stores it behind its work."""
     if isinstance(storage, RunStorage):
         storage.settle()
+
+
+def flush(storage: Storage) -> None:
+    """Begin to store what waits of a run folder: side by side with requests that the caller makes now."""
+    if isinstance(storage, RunStorage):
+        storage.flush()
+
+
+def done_behind(run_uri: str, storage: Storage, name: str) -> Callable[..., object]:
+    """What takes requests that need not be waited for: made behind the work of a process that does all steps.
+
+    Parameters
+    ----------
+    run_uri : str
+        Of the run folder.
+    storage : Storage
+        That is asked. Others than such a process ask at once.
+    name : str
+        Of what is done, in the run.
+    """
+    folder = run_storage(run_uri)
+    if isinstance(folder, RunStorage) and folder.is_own and not storage.is_local:
+        return lambda *asks: folder.behind(name, partial(together, storage, *asks))
+    return partial(together, storage)
 
 
 def run_storage(uri: str) -> Storage:
@@ -253,7 +308,8 @@ def own_run(uri: str) -> Iterator[RunStorage | None]:
     token, place = _KEPT.set(kept), (os.getpid(), kept.root)
     _OWN[place] = kept
     try:
-        yield kept
+        with holding_sources():
+            yield kept
     except BaseException:
         with suppress(HipslakeError, OSError):
             kept.settle()

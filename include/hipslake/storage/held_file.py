@@ -44,6 +44,12 @@ class HeldFile(io.RawIOBase):
         self._pieces: list[tuple[int, Any]] = []  # ascending by start
         self._lock = threading.Lock()
 
+    def again(self) -> HeldFile:
+        """Open the file once more, with all that is held of it, and that either of them will hold."""
+        other = HeldFile(self._storage, self._path, self._size)
+        other._pieces, other._lock = self._pieces, self._lock
+        return other
+
     def fetch(self, start: int, stop: int) -> None:
         """Fetch a range and hold it; of one that comes in part, who reads it hears.
 
@@ -55,7 +61,7 @@ class HeldFile(io.RawIOBase):
         data = self._storage.range_buffer(self._path, start, stop)
         with self._lock:
             if len(data) == self._size:  # all of it: a server may know no ranges
-                self._pieces = [(0, data)]
+                self._pieces[:] = [(0, data)]
             elif len(data) == stop - start:
                 insort(self._pieces, (start, data), key=lambda piece: piece[0])
 

@@ -63,6 +63,9 @@ class Heartbeat:
         Whether `claim_write` has just written its first beat.
     alone
         Whether nothing else is ever written into the folder, which goes with it.
+    ended
+        Takes what is to be asked when the block has ended without an exception and the folder needs no
+        heartbeat any more: deletions, and what was given to `at_end`. By default it is asked at once.
 
     Raises
     ------
@@ -85,6 +88,7 @@ class Heartbeat:
         interval: float = INTERVAL,
         claimed: bool = False,
         alone: bool = False,
+        ended: Callable[..., object] | None = None,
     ) -> None:
         self._storage = storage
         self._folder = folder
@@ -93,6 +97,7 @@ class Heartbeat:
         self._interval = interval
         self._claimed = claimed
         self._alone = alone
+        self._ended = ended or partial(together, storage)
         self._ending: list[Callable[[], object]] = []
         self.confirmed = False
         self._stop = threading.Event()
@@ -112,7 +117,7 @@ class Heartbeat:
         if error is None and self._rest:
             together(self._storage, lambda: self._beat("resting"), *self._ending)
         elif error is None:
-            together(self._storage, *self._ending, self._delete)
+            self._ended(*self._ending, self._delete)
 
     def delete_at_end(self, path: str) -> None:
         """Let a file be deleted when the block ends without an exception: beside the heartbeat itself."""

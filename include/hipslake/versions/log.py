@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from hipslake.errors import (
     VersionNotFoundError,
@@ -24,7 +25,7 @@ from hipslake.versions.log_files import (
     version_path,
     write_tombstone_list,
 )
-from hipslake.versions.log_reader import LOOKS, LogReader
+from hipslake.versions.log_reader import LOOKS, LogReader, NewestVersion
 from hipslake.versions.pointer_files import PointerFiles, standing_pointers
 
 
@@ -37,6 +38,13 @@ class RootPointers:
     links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
     absent: tuple[str, ...] = ()  # paths of files and links that should not stand there; removed last
     at_once: bool = False  # made of the metadata alone: what was just seen of the root is not older than this
+
+
+class SeenPointers(NamedTuple):
+    """The newest version, and what stood at the root: targets of links, contents of files, else None."""
+
+    newest: NewestVersion
+    standing: Mapping[str, str | bytes | None]
 
 
 class VersionLog(LogReader):
@@ -140,6 +148,8 @@ class VersionLog(LogReader):
         likely: Collection[str] = (),
         known: int | None = None,
         committed: bytes | None = None,
+        seen: SeenPointers | None = None,
+        later: Callable[[Callable[[], object]], object] | None = None,
     ) -> int:
         """Make the pointers name the newest version: write them and check again, until they are right.
 
@@ -160,6 +170,11 @@ class VersionLog(LogReader):
         committed
             Its metadata, where the caller has just committed it: that says as much as a look at the log that
             found it the newest, so in a store its pointers are written before the first look.
+        seen
+            What a first look has found that the caller had just made: `look_at_pointers`.
+        later
+            Takes what makes sure, in a store, that the pointers which were written are right: the looks that
+            follow, and what they find to be mended. By default that is done at once.
 
         Returns
         -------
@@ -180,11 +195,8 @@ class VersionLog(LogReader):
                 contents = {POINTER: committed, **pointers.files}
                 together(self._storage, *(partial(self._storage.write, *each) for each in contents.items()))
         for _ in range(LOOKS):
-            (newest, data, pointed_at), before = together(
-                self._storage,
-                partial(self.committed_newest, known),
-                partial(standing_pointers, self._storage, looked_at),
-            )
+            (newest, data, pointed_at), before = seen or self.look_at_pointers(looked_at, known)
+            seen = None
             standing = PointerFiles(self._storage, newest, watched, before)
             try:
                 pointers = describe(data) if describe else RootPointers()
@@ -204,4 +216,18 @@ class VersionLog(LogReader):
                 looked_at = [*dict.fromkeys([*watched, *pointers.files, *pointers.absent])]
             if not changed:
                 return newest
+            if later is not None and not self._storage.is_local:
+                later(
+                    partial(self.publish_pointers, describe, watched=watched, likely=looked_at, known=newest)
+                )
+                return newest
         raise self.too_fast("pointed at")
+
+    def look_at_pointers(self, paths: Collection[str], known: int | None) -> SeenPointers:
+        """What stands at the root, and which version is the newest; parameters as of `publish_pointers`."""
+        newest, standing = together(
+            self._storage,
+            partial(self.committed_newest, known),
+            partial(standing_pointers, self._storage, paths),
+        )
+        return SeenPointers(newest, standing)

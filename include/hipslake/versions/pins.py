@@ -198,7 +198,9 @@ def claim_holding(storage: Storage, now: datetime, versions: Collection[int]) ->
 
 
 @contextmanager
-def pinning(storage: Storage, versions: Collection[int] = ()) -> Iterator[Pin]:
+def pinning(
+    storage: Storage, versions: Collection[int] = (), ended: Callable[..., object] | None = None
+) -> Iterator[Pin]:
     """A pin for work that commits nothing, under a new write id that is deleted when the block ends.
 
     Parameters
@@ -207,9 +209,11 @@ def pinning(storage: Storage, versions: Collection[int] = ()) -> Iterator[Pin]:
         At the root of the catalog.
     versions
         That are pinned from the first in a store; whoever needs them still reads them by `Pin.hold`.
+    ended
+        As for `Heartbeat`.
     """
     write_id, held = claim_holding(storage, datetime.now(UTC), versions)
-    beating = Heartbeat(storage, write_id, rest=False, claimed=True, alone=True)
+    beating = Heartbeat(storage, write_id, rest=False, claimed=True, alone=True, ended=ended)
     try:
         with beating, Pin(storage, write_id, beating, held) as pin:
             yield pin

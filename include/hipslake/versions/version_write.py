@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -28,7 +28,11 @@ class Write(NamedTuple):
 
 @contextmanager
 def writing(
-    storage: Storage, write_id: str | None = None, *, versions: Collection[int] = ()
+    storage: Storage,
+    write_id: str | None = None,
+    *,
+    versions: Collection[int] = (),
+    ended: Callable[..., object] | None = None,
 ) -> Iterator[Write]:
     """A write with heartbeat and pin during a block, whose last action is the commit.
 
@@ -46,12 +50,14 @@ def writing(
     versions : collection of int
         Of a new write, what its pin names from the first in a store; whoever needs them still reads them by
         `Pin.hold` or `Pin.hold_newest`.
+    ended : callable, optional
+        As for `Heartbeat`.
     """
     shared = write_id is not None
     held: Collection[int] = ()
     if write_id is None:
         write_id, held = claim_holding(storage, datetime.now(UTC), versions)
-    heartbeat, may_stand = Heartbeat(storage, write_id, rest=False, claimed=not shared), False
+    heartbeat, may_stand = Heartbeat(storage, write_id, rest=False, claimed=not shared, ended=ended), False
     try:
         with heartbeat, Pin(storage, write_id, heartbeat, held) as pin:
             try:

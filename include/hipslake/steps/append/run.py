@@ -26,7 +26,7 @@ from hipslake.steps.append.next_version import next_version, version_after
 from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
 from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.known_catalog import known_catalog
-from hipslake.steps.run_storage import settled
+from hipslake.steps.run_storage import done_behind, flush, settled
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.small_files import together
@@ -85,13 +85,15 @@ class _Job:
         self.versions = VersionLog(self.catalog)
         self.base: CatalogMetadata | None = None  # of the last merge
         self.changes: dict[str, GroupChange] = {}  # likewise
-        self._pointed = False  # whether the pointers are up to date
+        self._pointed = False  # whether that is seen to
 
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         known = known_catalog(self.run.request.run_uri)
         found = known.newest
-        with writing(self.catalog, versions=() if found is None else (found.number,)) as write:
+        flush(self.run.folder.storage)
+        ended = done_behind(self.run.request.run_uri, self.catalog, "signs and pointers")
+        with writing(self.catalog, versions=(found.number,) if found else (), ended=ended) as write:
             note = partial(note_attempt, self.run.folder, ATTEMPTS, write.id, self.run.state)
             newest = partial(newest_version, self.catalog, write.pin, found=found)
             early = partial(claimed_early, self.run, found)
@@ -112,6 +114,7 @@ class _Job:
             if committed is not None and not self.catalog.is_local:
                 # Signs of the commit and pointers have nothing to do with each other once it stands.
                 write.heartbeat.at_end(partial(self._point, committed))
+                self._pointed = True
                 version = FoundVersion(committed.version, committed.to_json())
                 known.committed(version, found if found and committed.parent == found.number else None)
         if committed is None:
@@ -121,7 +124,8 @@ class _Job:
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Update the pointers, and report what the run did."""
         if not self._pointed:
-            self._point(metadata)
+            with self.run.phases("pointers"):
+                self._point(metadata)
         increment = metadata.increment(self.key, self.catalog)
         if increment is None:
             raise VerificationError(
@@ -152,9 +156,7 @@ class _Job:
 
     def _point(self, metadata: CatalogMetadata) -> None:
         committed = metadata.to_json() if self.changes else None
-        with self.run.phases("pointers"):
-            newest = point_at_newest(self.catalog, known=metadata.version, committed=committed)
-        self._pointed = True
+        newest = point_at_newest(self.catalog, known=metadata.version, committed=committed)
         log.info(
             "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
         )

@@ -27,6 +27,7 @@ from hipslake.steps.append.valid_rows import ValidRows
 from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
 from hipslake.steps.known_catalog import known_catalog
+from hipslake.steps.run_storage import flush
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
@@ -92,6 +93,7 @@ class AppendTask:
     def merge(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Merge the regions of a reduce task; say which files came, and which went."""
         state = self.state
+        flush(state.folder)  # beside what is asked for of the leaves
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks if block.rows.num_rows]
         blocks.clear()

@@ -14,9 +14,11 @@ from functools import partial
 from hipslake.catalog.committing import described_version
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
+from hipslake.sources.file_listing import rooted
 from hipslake.sources.source_file import SourceFile
-from hipslake.sources.table_formats import check_plain_files
+from hipslake.sources.table_formats import check_plain_files, look_above
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.environment import expand
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
@@ -105,7 +107,10 @@ def list_files(
     """
     try:
         places = [source.model_copy(update={"uri": uri}) for uri in given] or [source]
-        listings = [open_source(place).listing() for place in places]
+        folder, _ = rooted(expand(places[0].uri))
+        with beside(folder) as begin:
+            begun = look_above(begin, folder)
+            listings = [open_source(place).listing() for place in places]
     except SourceNotFoundError:
         if may_be_empty and not given:
             return (), ()
@@ -113,7 +118,7 @@ def list_files(
     for listing in listings:
         listing.log_passed_over(_log)
     found = {file.uri: file for listing in listings for file in listing.files}
-    check_plain_files(found)
+    check_plain_files(found, begun)
     files = (_at(found[uri], at) for at, uri in enumerate(sorted(found)))
     passed_over = dict.fromkeys(name for listing in listings for name in listing.passed_over)
     return tuple(files), tuple(passed_over)

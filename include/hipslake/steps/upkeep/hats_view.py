@@ -8,9 +8,10 @@ older writes; here they get a second name in the newest write, where readers loo
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,7 +23,6 @@ from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import shows_the_same, write_skymap
 from hipslake.catalog.hats.view_files import write_group_but_marker, write_margin_but_marker
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
-from hipslake.catalog.leaf import LeafEnds
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
@@ -30,11 +30,12 @@ from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.steps.known_catalog import KnownCatalog, known_catalog
 from hipslake.steps.report import Phases
-from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
+from hipslake.steps.run_storage import done_behind, flush
+from hipslake.steps.upkeep.pointers import look_at_pointers, newest_with_tree, point_at_newest
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import beside, in_threads, together
-from hipslake.versions.log import VersionLog
+from hipslake.versions.log import SeenPointers, VersionLog
 from hipslake.versions.pins import Pin, pinning
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,18 @@ def run(request: HatsViewRequest) -> HatsViewReport:
     """Complete the tree, and then replace `current` and collection.properties."""
     frozen = request.folder.run()
     known = known_catalog(request.run_uri)
-    return show_newest(Storage.at(frozen.catalog_uri), frozen.spec.unchanged, known)
+    catalog = Storage.at(frozen.catalog_uri)
+    flush(request.folder.storage)
+    behind = done_behind(request.run_uri, catalog, "signs and pointers of the view")
+    return show_newest(catalog, frozen.spec.unchanged, known, behind)
 
 
-def show_newest(catalog: Storage, unchanged: Unchanged, known: KnownCatalog | None = None) -> HatsViewReport:
+def show_newest(
+    catalog: Storage,
+    unchanged: Unchanged,
+    known: KnownCatalog | None = None,
+    behind: Callable[..., object] | None = None,
+) -> HatsViewReport:
     """Let readers that go by folders read the newest version of a catalog.
 
     Parameters
@@ -58,25 +67,41 @@ def show_newest(catalog: Storage, unchanged: Unchanged, known: KnownCatalog | No
         How files of older writes get into the tree.
     known : KnownCatalog, optional
         What the run of this process has read and written of it.
+    behind : callable, optional
+        Takes what need not be waited for: the last look at the pointers, and deletions. By default it is
+        asked at once.
     """
     phases, versions = Phases(), VersionLog(catalog)
     told = _Told(known or KnownCatalog(lasts=False))
-    with pinning(catalog, told.numbers) as pin:
+    with pinning(catalog, told.numbers, behind) as pin:
         try:
             metadata, shown = told.held(catalog, versions, pin) or _hold_shown(catalog, versions, pin)
         except CatalogNotFoundError:  # an append that found no row for the first version
             return HatsViewReport(catalog_uri=catalog.uri())
-        linked = copied = 0
+        linked, copied, seen = 0, 0, None
         if not metadata.total_rows:
             log.info("Version %d has no row, and so no tree.", metadata.version)
         elif shown != metadata and wants_tree(catalog, metadata, unchanged):
             with phases("tree"):
-                linked, copied = _build_tree(catalog, metadata, shown, unchanged, told.leaves)
+                linked, copied, seen = _build_tree(catalog, metadata, shown, unchanged, told)
             shown = metadata
         elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
             _draw(catalog, metadata)  # of a tree that a night or a compaction has made at once
-        # The tree is whole: its readers have no need of the pin, and neither has this.
-        pin.at_end(partial(_point, catalog, unchanged, metadata, shown, phases))
+        point = partial(
+            point_at_newest,
+            catalog,
+            hats_view=True,
+            unchanged=unchanged,
+            known=metadata.version,
+            whole=metadata if shown == metadata else None,
+            seen=seen,
+        )
+        if behind is None:
+            with phases("pointers"):
+                point(later=pin.at_end)
+    if behind is not None:  # which takes the pin down meanwhile: with the tree whole, nobody needs it
+        with phases("pointers"):
+            point(later=behind)
     return HatsViewReport(
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
@@ -88,18 +113,6 @@ def show_newest(catalog: Storage, unchanged: Unchanged, known: KnownCatalog | No
     )
 
 
-def _point(
-    catalog: Storage,
-    unchanged: Unchanged,
-    metadata: CatalogMetadata,
-    shown: CatalogMetadata | None,
-    phases: Phases,
-) -> None:
-    whole = metadata if shown == metadata else None
-    with phases("pointers"):
-        point_at_newest(catalog, hats_view=True, unchanged=unchanged, known=metadata.version, whole=whole)
-
-
 class _Told:
     """What this process knows of the version that it shows, and of the one whose tree readers have by now.
 
@@ -108,8 +121,9 @@ class _Told:
     """
 
     def __init__(self, known: KnownCatalog) -> None:
-        self._newest, self._before = known.newest, known.before
-        self.leaves = known.leaves
+        self._newest, self._before, self._leaves = known.newest, known.before, known.leaves
+        self._told: KnownLeaves | None = None  # of these two
+        self._point_map: PointMap | None = None  # of the version that is shown
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -127,24 +141,46 @@ class _Told:
         metadata, older = (CatalogMetadata.from_json(each.data) for each in (newest, before))
         if not (metadata.layout is older.layout is Layout.HATS and metadata.total_rows and older.total_rows):
             return None
-        found, is_whole, was_whole, is_held = together(
+        # What is read of the older tree counts only if it stands, and its version too.
+        found, is_whole, was_whole, is_held, told, point_map = together(
             catalog,
             partial(versions.newest_from, newest.number),
             partial(has_tree, catalog, metadata),
             partial(has_tree, catalog, older),
-            partial(_is_held, pin, before.number),
+            partial(_found, pin.hold, before.number),
+            partial(_found, known_leaves, catalog, metadata, older, self._leaves),
+            partial(_found, point_map_of, catalog, metadata, older),
         )
-        if found != newest.number or is_whole or not was_whole or not is_held:
+        if found != newest.number or is_whole or not was_whole or is_held is None:
             return None
+        self._told, self._point_map = told, point_map
         return metadata, older
 
+    def known_of(
+        self, catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None
+    ) -> KnownLeaves:
+        """What is known of the leaf files of the version that is shown."""
+        if self._told is not None:
+            return self._told
+        return known_leaves(catalog, metadata, older, self._leaves)
 
-def _is_held(pin: Pin, number: int) -> bool:
-    try:
-        pin.hold(number)
-    except VersionNotFoundError:
-        return False
-    return True
+    def point_map_of(
+        self, catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None
+    ) -> PointMap:
+        """Rows per pixel of the version that is shown."""
+        return self._point_map or point_map_of(catalog, metadata, older)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this run has committed the version a moment ago, and nobody can have drawn it."""
+        return self._told is not None
+
+
+def _found(ask: Callable[..., Any], *given: Any) -> Any:
+    """What a store answers; None where something is missing."""
+    with suppress(FileNotFoundError, VersionNotFoundError):
+        return ask(*given)
+    return None
 
 
 def _hold_shown(
@@ -167,9 +203,17 @@ def _build_tree(
     metadata: CatalogMetadata,
     older: CatalogMetadata | None,
     unchanged: Unchanged,
-    written: Mapping[str, LeafEnds],
-) -> tuple[int, int]:
-    """Name all leaves in the version's own write; returns how many came from others, and were copied."""
+    told: _Told,
+) -> tuple[int, int, SeenPointers | None]:
+    """Name all leaves in the version's own write.
+
+    Returns
+    -------
+    linked, copied : int
+        How many came from other writes, and were copied.
+    seen : SeenPointers or None
+        What stood at the root while the last files of the tree were written; None on a local disk.
+    """
     linked = copied = 0
     for group in metadata.with_files:
         pairs = _elsewhere(metadata, group.table(catalog))
@@ -180,23 +224,29 @@ def _build_tree(
         linked += len(made)
         copied += made.count(False)
     with beside(catalog) as begin:  # the pictures come before the last file of the tree
-        begin(lambda: _draw(catalog, metadata, older))
+        begin(lambda: _draw(catalog, metadata, older, is_new=told.is_new))
         if metadata.layout is Layout.HATS:
-            known = begin(partial(known_leaves, catalog, metadata, older, written))
-            point_map = point_map_of(catalog, metadata, older)
+            known = begin(partial(told.known_of, catalog, metadata, older))
+            point_map = told.point_map_of(catalog, metadata, older)
             last = _write_but_markers(catalog, metadata, point_map, known.result())
         else:
             last = {tree_marker(metadata.write_id): marker_text(metadata)}
-    together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
+    with beside(catalog) as begin:
+        look = None
+        if not catalog.is_local:
+            look = begin(partial(look_at_pointers, catalog, metadata.version))
+        together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
     log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
-    return linked, copied
+    return linked, copied, None if look is None else look.result()
 
 
-def _draw(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None = None) -> None:
+def _draw(
+    catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None = None, *, is_new: bool = False
+) -> None:
     """Draw the pictures of the column groups that nobody has drawn; one of an older version may serve too."""
     for group in metadata.groups:
         path = skymap_path(metadata.write_id, group.name)
-        if catalog.is_file(path):
+        if not is_new and catalog.is_file(path):
             continue
         drawn = b""
         if older is not None and shows_the_same(catalog, metadata, older, group):
@@ -252,7 +302,11 @@ def second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -
     return catalog.link(path, target, durable=False)
 
 
-def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
+def point_map_of(
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    older: CatalogMetadata | None,
+) -> PointMap:
     """Rows per pixel: those of an older version, with what has changed since."""
     if metadata.rows_move or (older is not None and older.rows_move):  # increments do not tell of all rows
         return _map_by_files(catalog, metadata, older)

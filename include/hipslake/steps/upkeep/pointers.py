@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 
@@ -16,7 +16,7 @@ from hipslake.catalog.view_tree import has_tree
 from hipslake.errors import CatalogFormatError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import RootPointers, VersionLog
+from hipslake.versions.log import RootPointers, SeenPointers, VersionLog
 from hipslake.versions.log_files import CURRENT
 
 SHA256SUMS = "SHA256SUMS"
@@ -34,6 +34,8 @@ def point_at_newest(
     known: int | None = None,
     committed: bytes | None = None,
     whole: CatalogMetadata | None = None,
+    seen: SeenPointers | None = None,
+    later: Callable[[Callable[[], object]], object] | None = None,
 ) -> int:
     """Make every pointer name the newest version; return its number.
 
@@ -49,17 +51,38 @@ def point_at_newest(
         Its metadata, where the caller has just committed it.
     whole : CatalogMetadata, optional
         That version, where the caller has just found its tree whole, or made it so.
+    seen, later
+        As for `VersionLog.publish_pointers`.
     """
 
     def describe(data: bytes) -> RootPointers:
         metadata = CatalogMetadata.from_json(data, where=catalog.uri("metadata.json"))
         return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged, tree=whole)
 
-    watched = ((CURRENT,) if catalog.is_local else ()) + ((HATS.COLLECTION,) if hats_view else ())
-    likely = () if catalog.is_local else (SHA256SUMS, WHERE_TO_LOOK) if hats_view else (SHA256SUMS,)
+    watched, likely = _looked_at(catalog, hats_view)
     return VersionLog(catalog).publish_pointers(
-        describe, watched=watched, likely=likely, known=known, committed=committed
+        describe,
+        watched=watched,
+        likely=likely,
+        known=known,
+        committed=committed,
+        seen=seen,
+        later=later,
     )
+
+
+def look_at_pointers(catalog: Storage, known: int) -> SeenPointers:
+    """Look at what stands, before `point_at_newest` with `hats_view`; parameters as of that."""
+    watched, likely = _looked_at(catalog, hats_view=True)
+    return VersionLog(catalog).look_at_pointers([*watched, *likely], known)
+
+
+def _looked_at(catalog: Storage, hats_view: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The pointers that depend on more than the log, and others that a store is asked for from the first."""
+    watched = ((CURRENT,) if catalog.is_local else ()) + ((HATS.COLLECTION,) if hats_view else ())
+    if catalog.is_local:
+        return watched, ()
+    return watched, (SHA256SUMS, WHERE_TO_LOOK) if hats_view else (SHA256SUMS,)
 
 
 def pointers_of(
