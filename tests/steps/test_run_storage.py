@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from hipslake.errors import NotWritableError
+from hipslake.steps import run_storage as run_storage_module
 from hipslake.steps.report import Report, Request, perform
-from hipslake.steps.run_storage import MOST_KEPT, RunStorage, keeping_files, own_run, run_storage
+from hipslake.steps.run_storage import (
+    MOST_KEPT,
+    RunStorage,
+    done_behind,
+    flush,
+    keeping_files,
+    own_run,
+    run_storage,
+    settled,
+)
 from hipslake.storage.folder import Storage
 from hipslake.storage.objects import ObjectFiles
 
@@ -144,6 +156,123 @@ def test_a_report_that_cannot_be_stored_is_told(uri: str, monkeypatch: pytest.Mo
     with pytest.raises(NotWritableError if then == "ends" else KeyError):
         reported()
     assert type(run_storage(uri)) is Storage
+
+
+def test_what_a_step_leaves_is_stored_together_and_soon(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_storage_module, "_LATEST", 0.2)
+    plain = Storage.at(uri)
+    with own_run(uri) as kept:
+        assert kept is not None
+        storage = run_storage(uri)
+        for name in ("run.json", "requests/first.json", "histogram/schema.arrow"):
+            storage.write(name, name.encode())
+        assert plain.list(recursive=True) == []
+        flush(storage)
+        settled(storage)
+        assert len(plain.list(recursive=True)) == 3
+        storage.write("files.json", b"files")
+        deadline = time.monotonic() + 10
+        while not plain.is_file("files.json"):  # though nobody asks for it
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        storage.write("given/rows.parquet", b"rows")  # which others read
+        assert plain.read("given/rows.parquet") == b"rows"
+        storage.write("requests/first.json", b"older")
+        storage.write("requests/first.json", b"newer")
+        assert storage.read("requests/first.json") == b"newer"
+    assert plain.read("requests/first.json") == b"newer"
+
+
+def test_what_is_written_twice_ends_as_it_was_written_last(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, first = ObjectFiles.write, threading.Event()
+
+    def slow(files: ObjectFiles, uri: str, data: object, *, durable: bool) -> None:
+        if data == b"older":
+            first.wait(0.3)
+        write(files, uri, data, durable=durable)
+
+    monkeypatch.setattr(ObjectFiles, "write", slow)
+    with own_run(uri):
+        storage = run_storage(uri)
+        for text in (b"older", b"newer"):
+            storage.write("reports/first.json", text)
+            flush(storage)
+    assert Storage.at(uri).read("reports/first.json") == b"newer"
+
+
+def test_counts_that_are_deleted_again_are_not_stored(uri: str, asked: Counter[str]) -> None:
+    plain = Storage.at(uri)
+    with own_run(uri):
+        storage = run_storage(uri)
+        storage.write("histogram/parts/a/0.arrow", b"counts")
+        storage.write("histogram/parts/a/1.arrow", bytes(MOST_KEPT + 1))  # too large to be kept
+        assert storage.read("histogram/parts/a/0.arrow") == b"counts"
+        settled(storage)
+        assert [entry.path for entry in plain.list(recursive=True)] == ["histogram/parts/a/1.arrow"]
+        storage.delete_tree("histogram/parts/a")
+        with pytest.raises(FileNotFoundError):
+            storage.read("histogram/parts/a/0.arrow")
+    assert plain.list(recursive=True) == []
+    assert "0.arrow" not in asked
+
+
+def test_of_a_place_that_only_this_process_fills_a_store_is_not_asked(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
+    for name in ("list", "is_file", "read"):
+        plain = getattr(Storage, name)
+
+        def noted(storage: Storage, path: str = "", _plain: Any = plain, **named: Any) -> Any:
+            listed.append(path)
+            return _plain(storage, path, **named)
+
+        monkeypatch.setattr(Storage, name, noted)
+    with own_run(uri):
+        storage = run_storage(uri)
+        assert storage.list("append/attempts") == []
+        assert not storage.is_file("append/ordinal.json")
+        with pytest.raises(FileNotFoundError):
+            storage.read("append/ordinal.json")
+        storage.delete_tree("histogram/parts")
+        assert listed == []
+        storage.write("append/attempts/a/attempt.json", b"{}")
+        assert [entry.path for entry in storage.list("append/attempts")] == ["append/attempts/a"]
+        assert listed == ["append/attempts"]
+    with keeping_files(uri, []):  # where others may write, a store is asked
+        assert run_storage(uri).list("append/nothing") == []
+        assert not run_storage(uri).is_file("append/ordinal.json")
+    assert listed[1:] == ["append/nothing", "append/ordinal.json"]
+
+
+def test_tasks_in_other_threads_find_what_is_kept(uri: str) -> None:
+    with own_run(uri) as kept, ThreadPoolExecutor(1) as pool:
+        assert pool.submit(run_storage, uri).result() is kept
+    with ThreadPoolExecutor(1) as pool:
+        assert type(pool.submit(run_storage, uri).result()) is Storage
+
+
+def test_what_is_done_behind_the_work_is_done_when_a_run_has_ended(uri: str) -> None:
+    catalog, done = Storage.at(uri).sub("catalog"), threading.Event()
+    with own_run(uri):
+        done_behind(uri, catalog, "signs")(lambda: time.sleep(0.1), done.set)
+        done_behind(uri, catalog, "signs")(lambda: None)
+    assert done.is_set()
+    again = threading.Event()
+    done_behind(uri, catalog, "signs")(again.set)
+    assert again.is_set()
+
+
+def test_an_error_of_what_is_done_behind_the_work_is_told(uri: str) -> None:
+    def refused() -> None:
+        raise NotWritableError("no")
+
+    def run() -> None:
+        with own_run(uri):
+            done_behind(uri, Storage.at(uri), "signs")(refused)
+
+    with pytest.raises(NotWritableError):
+        run()
 
 
 @pytest.mark.parametrize(("size", "reads"), [(1 << 20, 1), ((1 << 20) + 1, 3)])

@@ -1,4 +1,4 @@
-"""Source files in a store whose parts are held from one step of a run to the next, where one process does all.
+"""Source files in a store whose parts are held from step to step, where one process does all steps of a run.
 
 What was fetched of a file is not fetched again. That the file is still the one that was listed is looked for
 as before: a file that was replaced is refused, whatever is held of it.

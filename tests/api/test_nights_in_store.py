@@ -1,0 +1,214 @@
+"""Nights that one process publishes in a store: to the byte those of a disk, and whole whenever it dies."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import hipslake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake import Catalog
+from hipslake.api import step_runner
+from hipslake.catalog.view_tree import writes_of_pointers
+from hipslake.steps import first
+from hipslake.steps.append import next_version
+from hipslake.storage.folder import Storage
+from hipslake.storage.objects import ObjectFiles
+from hipslake.versions import heartbeat
+from hipslake.versions.log_files import VERSIONS
+
+from tests.steps.nights import FIRST, night_rows
+
+SPEC: dict[str, Any] = {
+    "name": "stars",
+    "mode": "append",
+    "position": {"ra": "ra", "dec": "dec"},
+    "threshold": "300 rows",
+    "mapping_order": 4,
+}
+MORE: dict[str, dict[str, Any]] = {
+    "rewrite": {},
+    "add_file": {"append": "add_file"},
+    "margin": {"margin": {"arcsec": [3600]}},
+    "hipscat": {"layout": "hipscat"},
+    "groups": {
+        "column_groups": [
+            {"name": "main", "columns": ["id", "ra", "dec"]},
+            {"name": "light", "columns": "*", "threshold": "100 rows"},
+        ]
+    },
+    "upsert": {"mode": "upsert", "key": "id", "order_by": "mag", "operation": {"column": "op"}},
+    "statistics": {"hats": {"per_partition_statistics": True}},
+}
+NIGHTS = ((0, 0), (2, 0), (1, 0), (2, 7))
+"""Number and seed of each: the last comes again, with other rows."""
+
+
+def landed(place: Path, number: int, seed: int) -> Path:
+    path = place / f"night={FIRST + timedelta(days=number):%Y-%m-%d}" / "part.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = night_rows(number, seed=seed)
+    pq.write_table(rows.append_column("op", pa.array(["I"] * len(rows))), path)
+    os.utime(path, (1_790_000_000 + seed, 1_790_000_000 + seed))
+    return path
+
+
+def publish(warehouse: str | Path, landing: Path, number: int, **more: Any) -> Catalog:
+    source = {"uri": f"{landing}/night={{{{ night }}}}/*.parquet", "format": "parquet"}
+    return hipslake.ingest(
+        spec=SPEC | {"source": source} | more,
+        warehouse=warehouse,
+        interval=FIRST + timedelta(days=number),
+        spark=False,
+    )
+
+
+def contents(catalog: Storage) -> dict[str, bytes]:
+    """All files of a catalog but who has claimed ordinals, and pointers that a store has not."""
+    paths = [entry.path for entry in catalog.list(recursive=True)]
+    kept = [path for path in paths if not path.startswith((f"{VERSIONS}/ordinals/", "current"))]
+    return {path: catalog.read(path) for path in kept if not Path(path).name.startswith("_heartbeat")}
+
+
+@pytest.fixture
+def drawn_alike(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Ids of writes, and times, are those of the call before once this is called again."""
+    numbers = [count()]
+    lock = threading.Lock()
+
+    def drawn(now: datetime) -> str:
+        with lock:
+            return f"20261129T0330-{next(numbers[0]):012x}"
+
+    for module in (first, heartbeat):
+        monkeypatch.setattr(module, "new_write_id", drawn)
+    monkeypatch.setattr(next_version, "now_utc", lambda: datetime(2026, 11, 29, tzinfo=UTC))
+
+    def again() -> None:
+        numbers[0] = count()
+
+    return again
+
+
+@contextmanager
+def nothing_kept(uri: str) -> Iterator[None]:
+    """As `own_run`, for a process that knows nothing from step to step."""
+    yield None
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("more", MORE.values(), ids=MORE)
+def test_a_store_holds_what_a_disk_does_and_what_steps_that_know_nothing_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn_alike: Callable[[], None], more: dict[str, Any]
+) -> None:
+    places = [str(tmp_path / "warehouse"), *(f"memory://{uuid.uuid4().hex}" for _ in range(2))]
+    found = []
+    for place in places:
+        drawn_alike()
+        with monkeypatch.context() as patched:
+            if place == places[2]:
+                patched.setattr(step_runner, "own_run", nothing_kept)
+            for number, seed in NIGHTS:
+                landed(tmp_path / "landing", number, seed)
+                catalog = publish(place, tmp_path / "landing", number, **more)
+        assert catalog.version == len(NIGHTS)
+        catalog.verify(all=True).raise_if_failed()
+        found.append(contents(catalog.storage))
+    disk, own, others = found
+    assert own.keys() == others.keys()
+    assert [path for path in own if own[path] != others[path]] == []
+    if more.get("layout") != "hipscat":  # whose trees are linked on a disk, and nowhere else
+        assert own.keys() == disk.keys()
+    assert [path for path in own.keys() & disk.keys() if own[path] != disk[path]] == []
+
+
+class Killed(BaseException):
+    """What a process meets at the request at which it is killed, and at any other."""
+
+
+class Store:
+    """Requests that change a store, and what becomes of them from a number on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[str] = []
+        self.last: int | None = None
+        self._lock = threading.Lock()
+        for name in ("write", "create", "delete", "delete_tree"):
+            monkeypatch.setattr(ObjectFiles, name, self._counted(getattr(ObjectFiles, name)))
+
+    def _counted(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(files: ObjectFiles, uri: str, *given: Any, **named: Any) -> Any:
+            with self._lock:
+                if self.last is not None and len(self.seen) >= self.last:
+                    raise Killed(uri)
+                self.seen.append(f"{ask.__name__} {uri}")
+            return ask(files, uri, *given, **named)
+
+        return counted
+
+    def until(self, last: int | None) -> None:
+        with self._lock:
+            self.seen, self.last = [], last
+
+
+def assert_readers_find_a_whole_version(catalog: Catalog, rows: set[int]) -> None:
+    """By the log, and by what leads readers to trees, as plain pyarrow reads them."""
+    assert catalog.metadata.total_rows in rows
+    assert catalog.read().num_rows == catalog.metadata.total_rows
+    versions = {
+        each.metadata.write_id: each.metadata
+        for each in (Catalog.open(catalog.uri, number) for number in catalog.versions())
+    }
+    for write in writes_of_pointers(catalog.storage):
+        paths = [
+            entry.path
+            for entry in catalog.storage.list(f"{write}/main/dataset", recursive=True)
+            if "/Npix=" in entry.path
+        ]
+        leaves = [pq.read_table(pa.BufferReader(catalog.storage.read(path))) for path in paths]
+        assert sum(leaf.num_rows for leaf in leaves) == versions[write].total_rows
+
+
+KILLS = [*range(2, 64)]
+SOME = (9, 24, 33, 37, 41, 45, 49)
+
+
+@pytest.mark.parametrize(
+    "kill", [pytest.param(kill, marks=() if kill in SOME else pytest.mark.slow) for kill in KILLS]
+)
+def test_whenever_it_is_killed_readers_find_a_whole_version_and_the_night_can_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: int
+) -> None:
+    warehouse, landing = f"memory://{uuid.uuid4().hex}", tmp_path / "landing"
+    for number in range(2):
+        landed(landing, number, 0)
+        publish(warehouse, landing, number)
+    store = Store(monkeypatch)
+    landed(landing, 2, 0)
+    store.until(kill)
+    with suppress(Killed):
+        publish(warehouse, landing, 2)
+        assert len(store.seen) < kill  # it was not killed, as it had ended by then
+    store.until(None)
+    assert_readers_find_a_whole_version(Catalog.open(f"{warehouse}/catalogs/stars"), {800, 1200})
+    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")  # whoever was killed is dead
+    landed(landing, 2, 7)
+    catalog = publish(warehouse, landing, 2)
+    assert_readers_find_a_whole_version(catalog, {1200})
+    catalog.verify().raise_if_failed()
+    landed(landing, 3, 0)
+    catalog = publish(warehouse, landing, 3)  # whose sweep takes what the killed one has left
+    named = {Catalog.open(catalog.uri, number).metadata.write_id for number in catalog.versions()}
+    folders = {entry.path for entry in catalog.storage.list() if entry.is_dir and entry.path != VERSIONS}
+    assert folders == named
+    for signs in ("pins", "intents"):
+        assert catalog.storage.list(f"{VERSIONS}/{signs}") == []
