@@ -135,13 +135,15 @@ class HeldFile(io.RawIOBase):
         return len(data)
 
     def _begin_of_held(self, stop: int) -> int:
-        """Where the piece begins that holds the bytes before one; the same where none does."""
+        """Where the pieces begin that hold, one after the other, what comes before a byte; it, if none do."""
         with self._lock:
-            at = bisect_right(self._pieces, stop - 1, key=lambda piece: piece[0])
-            if not at:
-                return stop
-            first, data = self._pieces[at - 1]
-        return first if first + len(data) >= stop else stop
+            while stop > 0:
+                at = bisect_right(self._pieces, stop - 1, key=lambda piece: piece[0])
+                first, data = self._pieces[at - 1] if at else (stop, b"")
+                if first + len(data) < stop or not data:
+                    break
+                stop = first
+        return stop
 
     def _held(self, start: int, stop: int) -> memoryview | None:
         """A range, if one piece holds all of it."""

@@ -1,0 +1,104 @@
+"""Source files in a store of which parts are held: fetched once, and refused where they are others by now."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.errors import InputError
+from hipslake.sources import held_sources, open_source
+from hipslake.sources.held_sources import holding_sources
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.storage.folder import Storage
+from hipslake.storage.objects import ObjectFiles
+
+ROWS = pa.table({"id": range(5000), "mag": [float(number % 7) for number in range(5000)]})
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many ranges are read of each file."""
+    found: Counter[str] = Counter()
+    for name in ("read_range", "range_buffer"):
+        plain = getattr(ObjectFiles, name)
+
+        def counted(files: ObjectFiles, uri: str, start: int, stop: int, _plain: object = plain) -> object:
+            found[uri.rpartition("/")[2]] += 1
+            return _plain(files, uri, start, stop)  # type: ignore[operator]
+
+        monkeypatch.setattr(ObjectFiles, name, counted)
+    return found
+
+
+def put(folder: Storage, name: str, rows: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=1000, compression="none", use_dictionary=False)
+    folder.write(name, sink.getvalue())
+
+
+def read(uri: str) -> pa.Table:
+    """All rows, by what lists, cuts and reads as the steps do."""
+    source = open_source(SourceSpec.model_validate({"uri": f"{uri}/*.parquet", "format": "parquet"}))
+    files = source.list_files()
+    return rows_of(source, files)
+
+
+def rows_of(source: object, files: list[object]) -> pa.Table:
+    schema = source.schema(files)  # type: ignore[attr-defined]
+    splits = source.splits(files, 20_000)  # type: ignore[attr-defined]
+    batches = [batch for split in splits for batch in source.read(split, schema)]  # type: ignore[attr-defined]
+    return pa.Table.from_batches(batches, schema)
+
+
+def test_what_was_fetched_is_not_fetched_again(asked: Counter[str]) -> None:
+    folder = Storage.at(f"memory://{uuid.uuid4().hex}")
+    put(folder, "a.parquet", ROWS)
+    put(folder, "b.parquet", ROWS.slice(0, 2000))
+    expected = pa.concat_tables([ROWS, ROWS.slice(0, 2000)])
+    assert read(folder.uri()).equals(expected)
+    alone = asked.total()
+    asked.clear()
+    with holding_sources():
+        assert read(folder.uri()).equals(expected)
+        assert 0 < asked.total() <= alone
+        asked.clear()
+        assert read(folder.uri()).equals(expected)
+        found: list[pa.Table] = []
+        thread = threading.Thread(target=lambda: found.append(read(folder.uri())))
+        thread.start()
+        thread.join()
+        assert found[0].equals(expected)
+        assert asked.total() == 0
+    assert read(folder.uri()).equals(expected)
+    assert asked.total() == alone
+
+
+def test_a_file_that_was_replaced_is_refused_though_it_is_held() -> None:
+    folder = Storage.at(f"memory://{uuid.uuid4().hex}")
+    put(folder, "a.parquet", ROWS)
+    source = open_source(SourceSpec.model_validate({"uri": f"{folder.uri()}/*.parquet", "format": "parquet"}))
+    files = source.list_files()
+    with holding_sources():
+        assert rows_of(source, [*files]).equals(ROWS)
+        put(folder, "a.parquet", ROWS.slice(0, 4000))
+        with pytest.raises(InputError, match="changed after the run listed it"):
+            rows_of(source, [*files])
+        assert read(folder.uri()).equals(ROWS.slice(0, 4000))  # as it is listed now
+
+
+def test_of_large_files_nothing_is_held(monkeypatch: pytest.MonkeyPatch, asked: Counter[str]) -> None:
+    folder = Storage.at(f"memory://{uuid.uuid4().hex}")
+    put(folder, "a.parquet", ROWS)
+    put(folder, "b.parquet", ROWS)
+    size = folder.entry("a.parquet").size
+    monkeypatch.setattr(held_sources, "MOST_HELD", size)
+    with holding_sources():
+        read(folder.uri())
+        asked.clear()
+        read(folder.uri())
+        assert asked["a.parquet"] == 0
+        assert asked["b.parquet"] > 0
