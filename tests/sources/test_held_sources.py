@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import InputError
 from hipslake.sources import held_sources, open_source
-from hipslake.sources.held_sources import holding_sources
+from hipslake.sources.held_sources import begin_checks, holding_sources
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.folder import Storage
 from hipslake.storage.objects import ObjectFiles
@@ -88,6 +88,24 @@ def test_a_file_that_was_replaced_is_refused_though_it_is_held() -> None:
         with pytest.raises(InputError, match="changed after the run listed it"):
             rows_of(source, [*files])
         assert read(folder.uri()).equals(ROWS.slice(0, 4000))  # as it is listed now
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_look_that_was_begun_counts_once(when: str) -> None:
+    folder = Storage.at(f"memory://{uuid.uuid4().hex}")
+    put(folder, "a.parquet", ROWS)
+    source = open_source(SourceSpec.model_validate({"uri": f"{folder.uri()}/*.parquet", "format": "parquet"}))
+    files = source.list_files()
+    with holding_sources():
+        assert rows_of(source, [*files]).equals(ROWS)
+        if when == "before":
+            put(folder, "a.parquet", ROWS.slice(0, 4000))
+        begin_checks(files)
+        if when == "after":
+            assert rows_of(source, [*files]).equals(ROWS)
+            put(folder, "a.parquet", ROWS.slice(0, 4000))
+        with pytest.raises(InputError, match="changed after the run listed it"):
+            rows_of(source, [*files])
 
 
 def test_of_large_files_nothing_is_held(monkeypatch: pytest.MonkeyPatch, asked: Counter[str]) -> None:

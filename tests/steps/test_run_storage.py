@@ -200,6 +200,30 @@ def test_what_is_written_twice_ends_as_it_was_written_last(uri: str, monkeypatch
     assert Storage.at(uri).read("reports/first.json") == b"newer"
 
 
+def test_what_could_not_be_stored_is_told_until_it_is(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(files: ObjectFiles, uri: str, data: object, *, durable: bool) -> None:
+        raise NotWritableError(f"{uri}: no")
+
+    with own_run(uri):
+        storage = run_storage(uri)
+        with monkeypatch.context() as patched:
+            patched.setattr(ObjectFiles, "write", refused)
+            storage.write("run.json", b"run")
+            for _ in range(2):
+                with pytest.raises(NotWritableError):
+                    settled(storage)
+        storage.write("run.json", b"run")
+        settled(storage)
+    assert Storage.at(uri).read("run.json") == b"run"
+
+
+def test_very_many_files_are_all_stored(uri: str) -> None:
+    with own_run(uri):
+        for number in range(200):
+            run_storage(uri).write(f"append/attempts/a/{number}", b".")
+    assert len(Storage.at(uri).list(recursive=True)) == 200
+
+
 def test_counts_that_are_deleted_again_are_not_stored(uri: str, asked: Counter[str]) -> None:
     plain = Storage.at(uri)
     with own_run(uri):

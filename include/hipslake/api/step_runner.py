@@ -18,7 +18,7 @@ from hipslake.errors import EmptySourceError, HipslakeError, SpecError, StepErro
 from hipslake.specs.environment import expand
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.registry import STEPS, Step
-from hipslake.steps.report import Report, Request, perform
+from hipslake.steps.report import CatalogReport, Report, Request, perform
 from hipslake.steps.run import RunFolder, catalog_uri, run_uri
 from hipslake.steps.run_storage import RunStorage, own_run
 from hipslake.storage.folder import Storage
@@ -27,6 +27,8 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import give_up
 
 log = logging.getLogger(__name__)
+
+_WAITS = "append"  # waits for what is being stored right before its commit
 
 Told = Callable[[str, Report | None], None]
 """Is told the name of a step when it begins, and again with its report when it has ended."""
@@ -133,6 +135,8 @@ class StepRunner:
         step = STEPS[name]
         request = step.request_model.model_validate({"run_uri": self.folder.uri, **fields})
         self._told(request.step, None)
+        if self._kept is not None and issubclass(step.report_model, CatalogReport) and name != _WAITS:
+            self._kept.settle()  # no version stands before what it follows from is stored
         in_spark = bool(step.job) and self._wants_spark(step, request)
         if self._kept is not None and (in_spark or not self._kept.is_own):
             self._kept.forget()  # tasks of Spark write into the folder, too

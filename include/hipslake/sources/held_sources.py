@@ -7,16 +7,21 @@ as before: a file that was replaced is refused, whatever is held of it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 
+from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.source_file import SourceFile
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
+from hipslake.storage.store_threads import begin
 
 MOST_HELD = 64 << 20
 """Bytes of the files together that are held."""
 
+_MOST_CHECKS = 16  # files that are looked at before they are read
 _END_BYTES = 64 << 10  # of a file, fetched first: most footers are smaller
 
 
@@ -26,6 +31,7 @@ class _Held:
     def __init__(self) -> None:
         self.files: dict[tuple[str, int, str], HeldFile] = {}
         self.bytes = 0
+        self.checks: dict[tuple[str, int, str], Future[None]] = {}
         self.lock = threading.Lock()
 
     def of(self, storage: Storage, name: str, file: SourceFile) -> HeldFile:
@@ -37,8 +43,8 @@ class _Held:
                 self.bytes += file.size
         if known is None:
             return HeldFile(storage, name, file.size)
-        for begin, end in known.missing([(max(0, file.size - _END_BYTES), file.size)], 1):
-            known.fetch(begin, end)
+        for each in known.missing([(max(0, file.size - _END_BYTES), file.size)], 1):
+            known.fetch(*each)
         return known.again()
 
 
@@ -54,6 +60,31 @@ def holding_sources() -> Iterator[None]:
         yield
     finally:
         _holding.remove(held)
+
+
+def begin_checks(files: Sequence[SourceFile]) -> None:
+    """Begin to look whether files that are held are still those that were listed, as they are to be read now.
+
+    Parameters
+    ----------
+    files : sequence of SourceFile
+        As they were listed; of very many, the first ones.
+    """
+    for held in _holding[-1:]:
+        for file in files[:_MOST_CHECKS]:
+            key = file.uri, file.size, file.stamp
+            if key in held.files and key not in held.checks:
+                held.checks[key] = begin(partial(check_unchanged, file))
+
+
+def checking(file: SourceFile) -> Future[None]:
+    """Look whether a file is still the one that was listed: anew, or once by what `begin_checks` has begun."""
+    for held in _holding[-1:]:
+        with held.lock:
+            begun = held.checks.pop((file.uri, file.size, file.stamp), None)
+        if begun is not None:
+            return begun
+    return begin(partial(check_unchanged, file))
 
 
 def held_source(storage: Storage, name: str, file: SourceFile) -> HeldFile:

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 
 from hipslake.sources.file_listing import FileListing, check_unchanged, list_files, located
+from hipslake.sources.held_sources import checking
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.small_files import in_threads
-from hipslake.storage.store_threads import begin
 
 SPLIT_BYTES = 256 << 20
 BATCH_BYTES = 64 << 20
@@ -174,7 +174,7 @@ class Source(ABC):
         if located(split.file)[0].is_local:
             check_unchanged(split.file)
         else:  # it is asked while the first rows come
-            checked = begin(lambda: check_unchanged(split.file))
+            checked = checking(split.file)
             try:
                 first = next(batches, None)
             finally:

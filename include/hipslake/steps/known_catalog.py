@@ -15,8 +15,8 @@ from hipslake.versions.log_reader import FoundVersion
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MOST_LEAVES = 10_000
-"""Leaf files whose beginnings and ends are kept: some kilobytes each."""
+MOST_BYTES = 16 << 20
+"""Of the footers of leaf files that are kept, as they are stored, with their first rows."""
 
 
 class KnownCatalog:
@@ -39,6 +39,7 @@ class KnownCatalog:
 
     def __init__(self, *, lasts: bool) -> None:
         self._lasts = lasts
+        self._left = MOST_BYTES
         self.newest: FoundVersion | None = None
         self.before: FoundVersion | None = None
         self.leaves: dict[str, LeafEnds] = {}
@@ -53,9 +54,13 @@ class KnownCatalog:
         self.newest, self.before = version, before
 
     def wrote(self, path: str, content: pa.Buffer) -> None:
-        """Note what was written into a leaf file, unless that are very many, or nobody will ask."""
-        if self._lasts and len(self.leaves) < MOST_LEAVES:
-            self.leaves[path] = ends_of_leaf(content)
+        """Note what was written into a leaf file, unless too much is noted, or nobody will ask."""
+        if not self._lasts or self._left <= 0:
+            return
+        ends = ends_of_leaf(content)
+        self._left -= ends.footer.serialized_size + ends.first_row.nbytes
+        if self._left >= 0:
+            self.leaves[path] = ends
 
 
 def known_catalog(run_uri: str) -> KnownCatalog:

@@ -11,7 +11,7 @@ deletes again are not stored at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
@@ -86,19 +86,19 @@ class RunStorage(Storage):
         return None
 
     def settle(self) -> None:
-        """Wait until all is stored, and done; raises what has kept something from it."""
+        """Wait until all is stored, and done; raises what has kept something from it, each time."""
         self.flush()
-        coming = [*self._coming.items()]
-        wait([future for _, future in coming])
-        for path, future in coming:
-            if self._coming.get(path) is future:
-                self._coming.pop(path, None)
-        for _, future in coming:
+        coming = [*self._coming.values()]
+        wait(coming)
+        for future in coming:
             future.result()
 
     def flush(self) -> None:
         """Begin to store what waits."""
         with self._lock:
+            for path, future in [*self._coming.items()]:
+                if future.done() and future.exception() is None:
+                    del self._coming[path]
             waiting = [*self._waiting.items()]
             self._waiting.clear()
             for path, (data, durable) in waiting:
@@ -175,6 +175,14 @@ class RunStorage(Storage):
             super().write(path, data, durable=durable)
         if is_small:
             self.kept[path] = bytes(data)
+
+    def write_all(self, files: Mapping[str, Any], *, durable: bool = True) -> None:
+        for path, data in files.items():
+            self.write(path, data, durable=durable)
+
+    def create(self, path: str, data: bytes) -> bool:
+        self._stored.add(path)
+        return super().create(path, data)
 
     def open(self, path: str, mode: str = "rb", *, durable: bool = True) -> Any:
         self.settle()

@@ -20,6 +20,7 @@ from hipslake.catalog.committing import commit_where_it_fits, committed_before, 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
+from hipslake.sources.held_sources import begin_checks
 from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.append.merge import Merged, claimed_early, merge
 from hipslake.steps.append.next_version import next_version, version_after
@@ -94,6 +95,7 @@ class _Job:
         flush(self.run.folder.storage)
         ended = done_behind(self.run.request.run_uri, self.catalog, "signs and pointers")
         with writing(self.catalog, versions=(found.number,) if found else (), ended=ended) as write:
+            begin_checks(self.run.inputs.files)
             note = partial(note_attempt, self.run.folder, ATTEMPTS, write.id, self.run.state)
             newest = partial(newest_version, self.catalog, write.pin, found=found)
             early = partial(claimed_early, self.run, found)
