@@ -78,7 +78,7 @@ def begin_checks(files: Sequence[SourceFile]) -> None:
 
 
 def checking(file: SourceFile) -> Future[None]:
-    """Look whether a file is still the one that was listed: anew, or once by what `begin_checks` has begun."""
+    """Look whether a file is still the one that was listed: anew, or once by what `begin_checks` began."""
     for held in _holding[-1:]:
         with held.lock:
             begun = held.checks.pop((file.uri, file.size, file.stamp), None)
