@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,50 @@ def test_a_slow_writer_does_not_put_back_what_another_has_replaced_meanwhile(
         assert log.publish_pointers(describe, watched=(pointer,)) == 1
     places = [content.decode() if isinstance(content, bytes) else content for content in stood]
     assert [place for place in places if place in ("new", "old")] == ["new"]
+
+
+def at_once(data: bytes) -> RootPointers:
+    """A further pointer that follows from the metadata alone."""
+    return RootPointers({"sums": data[:20]}, at_once=True)
+
+
+def test_pointers_of_a_commit_are_mended_if_others_have_committed_since(storage: Storage) -> None:
+    log = committed(storage, 3)
+    assert log.publish_pointers(at_once, known=2, committed=metadata(2, write_id_of(2))) == 3
+    assert storage.read("metadata.json") == metadata(3, write_id_of(3))
+    assert storage.read("sums") == metadata(3, write_id_of(3))[:20]
+
+
+def test_a_look_that_is_overtaken_leaves_no_older_pointers(storage: Storage) -> None:
+    log = committed(storage, 2)
+    seen = log.look_at_pointers(["sums"], 2)
+    committed(storage, 3).publish_pointers(at_once)
+    assert log.publish_pointers(at_once, known=2, seen=seen) == 3
+    assert storage.read("metadata.json") == metadata(3, write_id_of(3))
+    assert storage.read("sums") == metadata(3, write_id_of(3))[:20]
+
+
+def test_what_makes_sure_that_pointers_are_right_may_be_done_later(storage: Storage) -> None:
+    log, later = committed(storage, 2), list[Callable[[], object]]()
+    assert log.publish_pointers(at_once, later=later.append) == 2
+    assert storage.read("metadata.json") == metadata(2, write_id_of(2))
+    assert len(later) == (0 if storage.is_local else 1)
+    storage.write("metadata.json", metadata(1, write_id_of(1)))  # as a slow run may, whose look was older
+    committed(storage, 3)
+    for ask in later:
+        assert ask() == 3
+        assert storage.read("metadata.json") == metadata(3, write_id_of(3))
+
+
+def test_a_pointer_that_is_watched_is_looked_at_before_a_commit_changes_it(storage: Storage) -> None:
+    log = committed(storage, 2)
+    storage.write("sums", b"of another run")
+    asked: list[bytes | None] = []
+
+    def describe(data: bytes) -> RootPointers:
+        asked.append(storage.read("sums"))
+        return at_once(data)
+
+    log.publish_pointers(describe, watched=["sums"], known=2, committed=metadata(2, write_id_of(2)))
+    assert asked[0] == b"of another run"
+    assert storage.read("sums") == metadata(2, write_id_of(2))[:20]
