@@ -94,6 +94,8 @@ def night_from_known(storage: Storage) -> None:
     tries = count()
     with writing(storage, versions=(found.number,)) as write:
         files = json.loads(write.pin.hold_newest(found))["files"]
+        for path in files:  # the pin is up: no vacuum takes them
+            storage.read(path)
         storage.write(f"{write.id}/main", b".")
 
         def draft() -> Any:
