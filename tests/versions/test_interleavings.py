@@ -94,8 +94,12 @@ def night_from_known(storage: Storage) -> None:
     tries = count()
     with writing(storage, versions=(found.number,)) as write:
         files = json.loads(write.pin.hold_newest(found))["files"]
-        for path in files:  # the pin is up: no vacuum takes them
-            storage.read(path)
+        for path in files:  # the pin is up: no vacuum takes them, unless it takes the write for dead
+            try:
+                storage.read(path)
+            except FileNotFoundError:
+                heartbeat.refuse_swept(storage, write.id)
+                raise
         storage.write(f"{write.id}/main", b".")
 
         def draft() -> Any:
