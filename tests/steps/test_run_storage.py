@@ -276,15 +276,16 @@ def test_tasks_in_other_threads_find_what_is_kept(uri: str) -> None:
         assert type(pool.submit(run_storage, uri).result()) is Storage
 
 
-def test_what_is_done_behind_the_work_is_done_when_a_run_has_ended(uri: str) -> None:
+def test_what_is_done_behind_the_work_is_done_when_a_run_has_ended(uri: str, tmp_path: Path) -> None:
     catalog, done = Storage.at(uri).sub("catalog"), threading.Event()
     with own_run(uri):
-        done_behind(uri, catalog, "signs")(lambda: time.sleep(0.1), done.set)
-        done_behind(uri, catalog, "signs")(lambda: None)
+        for asks in ((lambda: time.sleep(0.1), done.set), (lambda: None,)):
+            behind = done_behind(uri, catalog, "signs")
+            assert behind is not None
+            behind(*asks)
+        assert done_behind(uri, Storage.at(tmp_path), "signs") is None
     assert done.is_set()
-    again = threading.Event()
-    done_behind(uri, catalog, "signs")(again.set)
-    assert again.is_set()
+    assert done_behind(uri, catalog, "signs") is None
 
 
 def test_an_error_of_what_is_done_behind_the_work_is_told(uri: str) -> None:
@@ -293,7 +294,9 @@ def test_an_error_of_what_is_done_behind_the_work_is_told(uri: str) -> None:
 
     def run() -> None:
         with own_run(uri):
-            done_behind(uri, Storage.at(uri), "signs")(refused)
+            behind = done_behind(uri, Storage.at(uri), "signs")
+            assert behind is not None
+            behind(refused)
 
     with pytest.raises(NotWritableError):
         run()

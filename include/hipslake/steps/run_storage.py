@@ -268,7 +268,7 @@ def flush(storage: Storage) -> None:
         storage.flush()
 
 
-def done_behind(run_uri: str, storage: Storage, name: str) -> Callable[..., object]:
+def done_behind(run_uri: str, storage: Storage, name: str) -> Callable[..., object] | None:
     """What takes requests that need not be waited for: made behind the work of a process that does all steps.
 
     Parameters
@@ -276,14 +276,19 @@ def done_behind(run_uri: str, storage: Storage, name: str) -> Callable[..., obje
     run_uri : str
         Of the run folder.
     storage : Storage
-        That is asked. Others than such a process ask at once.
+        That is asked.
     name : str
         Of what is done, in the run.
+
+    Returns
+    -------
+    callable or None
+        None for all others, and of a local disk: they ask at once.
     """
     folder = run_storage(run_uri)
     if isinstance(folder, RunStorage) and folder.is_own and not storage.is_local:
         return lambda *asks: folder.behind(name, partial(together, storage, *asks))
-    return partial(together, storage)
+    return None
 
 
 def run_storage(uri: str) -> Storage:

@@ -96,10 +96,11 @@ def show_newest(
             whole=metadata if shown == metadata else None,
             seen=seen,
         )
-        if behind is None:
+        needs_pin = behind is None or shown != metadata  # with the tree whole, nobody needs it any more
+        if needs_pin:
             with phases("pointers"):
                 point(later=pin.at_end)
-    if behind is not None:  # which takes the pin down meanwhile: with the tree whole, nobody needs it
+    if not needs_pin:  # it is taken down meanwhile
         with phases("pointers"):
             point(later=behind)
     return HatsViewReport(
