@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -29,7 +29,8 @@ from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
 from hipslake.storage.parquet_tail import parquet_tail
-from hipslake.storage.request_pool import MOST_REQUESTS, RequestPool
+from hipslake.storage.request_loop import MOST_REQUESTS
+from hipslake.storage.request_pool import AskedRange, RequestPool
 
 WINDOW_BYTES = 128 << 20
 """Bytes of columns that are fetched ahead, but for what one part of a catalog takes."""
@@ -43,6 +44,10 @@ class OpenRead(Protocol):
     def missing(self, most: int) -> list[RangeToFetch]:
         """What is to be fetched, in as few requests as that many where it can be."""
 
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the leaf that came when it was opened."""
+
     def table(self) -> pa.Table:
         """The rows."""
 
@@ -53,8 +58,11 @@ class OpenRead(Protocol):
 class Read(Protocol):
     """A read of a leaf."""
 
-    def open(self, at_once: int = ...) -> OpenRead:
-        """Ask what has to be known before anything is fetched; `at_once` as for `LeafRead.open`."""
+    def end(self, at_once: int = ...) -> AskedRange | None:
+        """What is to be asked for `open`, as of `LeafRead.end`; None where that finds out by itself."""
+
+    def open(self, end: AskedRange | None = None, came: Future[Any] | None = None) -> OpenRead:
+        """Ask what has to be known before anything is fetched; parameters as for `LeafRead.open`."""
 
     def table(self) -> pa.Table:
         """The rows."""
@@ -75,7 +83,10 @@ class ForeignRead:
 
     leaf: LeafRead
 
-    def open(self, at_once: int = 0) -> OpenForeign:
+    def end(self, at_once: int = 0) -> None:
+        """The leaf may be several files."""
+
+    def open(self, end: AskedRange | None = None, came: Future[Any] | None = None) -> OpenForeign:
         """Find the files of the leaf and read their footers, and no more; errors as of `foreign_rows`."""
         storage, leaf = self.leaf.storage, self.leaf
         form = form_of(leaf.schema)
@@ -101,6 +112,11 @@ class OpenForeign:
 
     leaf: LeafRead
     files: dict[str, HeldFile]
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the leaf that came when it was opened."""
+        return sum(held.bytes_held for held in self.files.values())
 
     def missing(self, most: int) -> list[RangeToFetch]:
         """What is to be fetched, of a read with a predicate what decides; errors as of `foreign_rows`."""
@@ -140,48 +156,78 @@ def read_of(leaf: LeafRead) -> Read:
 
 
 class FetchedRead:
-    """A read that is under way: its requests run in threads, and `table` waits for them.
+    """A read that is under way: stores were asked for its bytes, and `table` waits for them.
 
     Parameters
     ----------
     read : Read
-    pool : RequestPool
-        In which it asks what has to be known first.
     """
 
-    def __init__(self, read: Read, pool: RequestPool) -> None:
+    def __init__(self, read: Read) -> None:
+        self._read = read
         # All that may be opened ahead hold no more than the window does.
-        self._opening = pool.submit(read.open, WINDOW_BYTES // MOST_REQUESTS)
-        self._planned: list[RangeToFetch] = []
-        self._fetching: list[Future[None]] = []
+        self.end = read.end(WINDOW_BYTES // MOST_REQUESTS)
+        """What has to be asked for first; None if the read has to find that out."""
+        self._came: Future[Any] | None = None
+        self._opening: Future[OpenRead] | None = None
+        self._opened: OpenRead | None = None
+        self._coming: list[tuple[RangeToFetch, Future[Any]]] = []
         self._error: Exception | None = None
 
-    def plan(self, most: int) -> int:
-        """Wait until it is known what is to be fetched; how many bytes that are.
+    def begun(self, came: Future[Any]) -> None:
+        """Note that `end` was asked for."""
+        self._came = came
+
+    def open_in(self, pool: RequestPool) -> None:
+        """Find out, in a thread, what has to be asked for first."""
+        self._opening = pool.submit(self._read.open)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether `plan` need not wait."""
+        return all(each is None or each.done() for each in (self._came, self._opening))
+
+    def plan(self, most: int) -> list[RangeToFetch]:
+        """Wait until it is known what is to be fetched; that.
 
         An error is kept for `table`. `most` as for `HeldFile.missing`.
         """
         try:
-            self._planned = self._opening.result().missing(most)
+            opening = self._opening
+            self._opened = self._read.open(self.end, self._came) if opening is None else opening.result()
+            return self._opened.missing(most)
         except Exception as error:
             self._error = error
-        return sum(piece.bytes for piece in self._planned)
+            return []
+        finally:
+            self._came = self._opening = None
 
-    def fetch(self, pool: RequestPool) -> None:
-        """Begin to fetch what was planned."""
-        self._fetching = [pool.submit(piece.fetch) for piece in self._planned]
+    @property
+    def bytes_held(self) -> int:
+        """Bytes that came so far, where it is known what is to be fetched."""
+        return 0 if self._opened is None else self._opened.bytes_held
+
+    def fetch(self, coming: list[tuple[RangeToFetch, Future[Any]]]) -> None:
+        """Note that what was planned is asked for."""
+        self._coming = coming
 
     def table(self) -> pa.Table:
         """The rows; errors as of the read."""
-        if self._error is not None:
-            raise self._error
-        for fetching in self._fetching:
-            fetching.result()
-        return self._opening.result().table()
+        opened = self._known()
+        while self._coming:
+            piece, came = self._coming.pop(0)
+            piece.hold(came)
+        return opened.table()
 
     def footers(self) -> list[FooterRead]:
         """The footers of all files of the leaf; errors as of the read."""
-        return self._opening.result().footers()
+        return self._known().footers()
+
+    def _known(self) -> OpenRead:
+        if self._error is not None:
+            raise self._error
+        assert self._opened is not None, "it was not planned"
+        return self._opened
 
 
 def fetched(works: Iterable[tuple[Work, Sequence[Read]]]) -> Iterator[tuple[Work, list[FetchedRead]]]:
@@ -222,9 +268,10 @@ class _Window(Generic[Work]):
     def __init__(self, works: Iterator[tuple[Work, Sequence[Read]]], pool: RequestPool) -> None:
         self._works, self._pool = works, pool
         self._opening: deque[tuple[Work, list[FetchedRead]]] = deque()
-        self._fetching: deque[tuple[Work, list[FetchedRead], int]] = deque()
+        self._fetching: deque[_Fetching[Work]] = deque()
         self._opened = self._bytes = 0  # reads that are opened ahead, and bytes that are fetched ahead
-        self._planned: int | None = None  # bytes of the first of `_opening`
+        self._planned: _Fetching[Work] | None = None  # the first of `_opening`
+        self._waiting: list[_Fetching[Work]] = []  # works that are to be fetched, and are not asked for yet
         self._open()
         # Of few files each is asked for as few ranges, so that all are under way at once. Of many, what is
         # fetched ahead hides the time that answers take.
@@ -236,25 +283,58 @@ class _Window(Generic[Work]):
         while self._opening:
             work, reads = self._opening[0]
             if self._planned is None:
-                self._planned = sum([read.plan(self._most) for read in reads])
-            if self._fetching and self._bytes + self._planned > WINDOW_BYTES:
+                if not all(read.is_answered for read in reads):
+                    self._fetch()
+                    if self._fetching and self._fetching[0].is_here:
+                        break  # its rows can be read meanwhile
+                pieces = [read.plan(self._most) for read in reads]
+                self._planned = _Fetching(work, reads, pieces)
+            if self._fetching and self._bytes + self._planned.bytes > WINDOW_BYTES:
                 break
-            for read in reads:
-                read.fetch(self._pool)
             self._opening.popleft()
-            self._fetching.append((work, reads, self._planned))
-            self._opened, self._bytes = self._opened - len(reads), self._bytes + self._planned
+            self._fetching.append(self._planned)
+            self._waiting.append(self._planned)
+            self._opened, self._bytes = self._opened - len(reads), self._bytes + self._planned.bytes
             self._planned = None
             self._open()
+        self._fetch()
         if not self._fetching:
             return None
-        work, reads, size = self._fetching.popleft()
-        self._bytes -= size
-        return work, reads
+        found = self._fetching.popleft()
+        self._bytes -= found.bytes
+        return found.work, found.reads
 
     def _open(self) -> None:
         """Open reads of further works, as many as may be under way at once."""
+        begun: list[FetchedRead] = []
         while self._opened < MOST_REQUESTS and (found := next(self._works, None)) is not None:
             work, reads = found
-            self._opening.append((work, [FetchedRead(read, self._pool) for read in reads]))
-            self._opened += len(reads)
+            some = [FetchedRead(read) for read in reads]
+            self._opening.append((work, some))
+            self._opened += len(some)
+            begun += some
+        ends = [(read, read.end) for read in begun if read.end is not None]
+        for (read, _), came in zip(ends, self._pool.ranges([end for _, end in ends]), strict=True):
+            read.begun(came)
+        for read in begun:
+            if read.end is None:
+                read.open_in(self._pool)
+
+    def _fetch(self) -> None:
+        """Ask for all that is to be fetched, at once."""
+        pieces = [piece for each in self._waiting for some in each.pieces for piece in some]
+        came = iter(self._pool.ranges([piece.asked for piece in pieces]))
+        for each in self._waiting:
+            for read, some in zip(each.reads, each.pieces, strict=True):
+                read.fetch([(piece, next(came)) for piece in some])
+        self._waiting = []
+
+
+class _Fetching(Generic[Work]):
+    """A work of which it is known what is to be fetched."""
+
+    def __init__(self, work: Work, reads: list[FetchedRead], pieces: list[list[RangeToFetch]]) -> None:
+        self.work, self.reads, self.pieces = work, reads, pieces
+        coming = sum(piece.stop - piece.start for some in pieces for piece in some)
+        self.bytes = coming + sum(read.bytes_held for read in reads)
+        self.is_here = not coming

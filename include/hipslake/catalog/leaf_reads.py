@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,8 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import ColumnChunks, check_chunks, chunk_ranges
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile, Range
-from hipslake.storage.request_pool import MOST_REQUESTS, RequestPool
+from hipslake.storage.request_loop import MOST_REQUESTS
+from hipslake.storage.request_pool import AskedRange, RequestPool
 
 FEW_ROWS = 1 << 16
 """Of a file: for fewer, handing columns to other threads costs more than it wins."""
@@ -52,10 +53,23 @@ _CHUNK_BYTES, _COLUMN_BYTES = 200, 600  # of a footer, about: texts and statisti
 
 
 class RangeToFetch(NamedTuple):
-    """A range of a file that is to be fetched: how long it is, and what fetches it."""
+    """Bytes [start, stop) of a file that are to be fetched, and the file that then holds them."""
 
-    bytes: int
-    fetch: Callable[[], None]
+    storage: Storage
+    path: str
+    start: int
+    stop: int
+    held: HeldFile
+
+    @property
+    def asked(self) -> AskedRange:
+        """The range, for a pool."""
+        return AskedRange(self.storage, self.path, self.start, self.stop)
+
+    def hold(self, came: Future[Any]) -> None:
+        """Hold what came; errors as of `read_errors`."""
+        with read_errors(self.storage, self.path):
+            self.held.hold(self.start, self.stop, came.result())
 
 
 class FooterRead(NamedTuple):
@@ -74,13 +88,7 @@ def pieces_of(
     storage: Storage, path: str, held: HeldFile, ranges: Iterable[Range], most: int
 ) -> list[RangeToFetch]:
     """What is to be fetched so that a leaf file holds some ranges; `most` as for `HeldFile.missing`."""
-
-    def fetch(start: int, stop: int) -> None:
-        with read_errors(storage, path):
-            held.fetch(start, stop)
-
-    missing = held.missing(ranges, most)
-    return [RangeToFetch(stop - start, partial(fetch, start, stop)) for start, stop in missing]
+    return [RangeToFetch(storage, path, *each, held) for each in held.missing(ranges, most)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +129,30 @@ class LeafRead:
     size: int | None = None
     rows: int | None = None
 
-    def open(self, at_once: int = _MOSTLY_READ_BYTES) -> OpenLeaf:
-        """Read the footer and choose row groups; of a file in a store, by one request if its size is known.
+    def end(self, at_once: int = _MOSTLY_READ_BYTES) -> AskedRange | None:
+        """The range of a file in a store by which it is opened; None if its size is not known.
+
+        It is a byte longer than the file should be, as a longer one is another.
 
         Parameters
         ----------
         at_once : int
-            Bytes of a file up to which that request is for all of it, if most of it is read; 1 MiB at most.
+            Bytes of a file up to which that is all of it, if most of it is read; 1 MiB at most.
+        """
+        if self.size is None or not self._is_in_store():
+            return None
+        start = self._tail_start(self.size, min(at_once, _MOSTLY_READ_BYTES))
+        return AskedRange(self.storage, self.path, start, self.size + 1)
+
+    def open(self, end: AskedRange | None = None, came: Future[Any] | None = None) -> OpenLeaf:
+        """Read the footer and choose row groups; of a file in a store, by one request if its size is known.
+
+        Parameters
+        ----------
+        end : AskedRange, optional
+            What `end` gives, if a pool was asked for it.
+        came : Future, optional
+            What the pool gave.
 
         Raises
         ------
@@ -136,8 +161,8 @@ class LeafRead:
         """
         with read_errors(self.storage, self.path):
             held = None
-            if lies_elsewhere(self.storage) and "://" in self.storage.uri(self.path):
-                held = self._tail(min(at_once, _MOSTLY_READ_BYTES))
+            if self._is_in_store():
+                held = self._with_end(end, came)
                 fragment = _FORMAT.make_fragment(held.arrow())
             else:
                 path = self.storage.arrow_path(self.path)
@@ -154,34 +179,36 @@ class LeafRead:
         """
         leaf = self.open()
         pieces = [] if leaf.held is None else leaf.missing(MOST_REQUESTS)
-        if len(pieces) < 2:
-            for piece in pieces:
-                piece.fetch()
-            return leaf.table()
         with RequestPool() as pool:
-            for fetching in [pool.submit(piece.fetch) for piece in pieces]:
-                fetching.result()
-            return leaf.table()
+            for piece, came in zip(pieces, pool.ranges([piece.asked for piece in pieces]), strict=True):
+                piece.hold(came)
+        return leaf.table()
 
     def footers(self) -> list[FooterRead]:
         """The footer of the file, alone in a list; errors as of `open`."""
         return self.open().footers()
 
-    def _tail(self, at_once: int) -> HeldFile:
-        """The file, of which the end is held; `at_once` as for `open`."""
-        if self.size is not None:
-            held = HeldFile(self.storage, self.path, self.size)
+    def _is_in_store(self) -> bool:
+        return lies_elsewhere(self.storage) and "://" in self.storage.uri(self.path)
+
+    def _with_end(self, end: AskedRange | None, came: Future[Any] | None) -> HeldFile:
+        """The file, of which the end is held; parameters as of `open`."""
+        storage, path = self.storage, self.path
+        if self.size is not None and (end := end or self.end()) is not None:
+            held = HeldFile(storage, path, self.size)
             try:
-                if held.fetch_end(self._tail_start(self.size, at_once)):
+                data = storage.range_buffer(path, end.start, end.stop) if came is None else came.result()
+                if held.hold_end(end.start, data):
                     return held
             except (StoreTimeoutError, NotReadableError):
                 raise
             except StorageError:  # a store also says so of a range that an object does not have
-                log.debug("The end of %s is not where it was.", self.storage.uri(self.path))
-        size = self.storage.entry(self.path).size  # nobody told it, or the file is another one by now
-        held = HeldFile(self.storage, self.path, size)
+                log.debug("The end of %s is not where it was.", storage.uri(path))
+        size = storage.entry(path).size  # nobody told it, or the file is another one by now
+        held = HeldFile(storage, path, size)
         if size:
-            held.fetch_end(self._tail_start(size, at_once))
+            start = self._tail_start(size, _MOSTLY_READ_BYTES)
+            held.hold_end(start, storage.range_buffer(path, start, size + 1))
         return held
 
     def _tail_start(self, size: int, at_once: int) -> int:
@@ -257,6 +284,11 @@ class OpenLeaf:
     def footers(self) -> list[FooterRead]:
         """The footer of the file, alone in a list."""
         return [FooterRead(self.read.path, self.fragment.metadata)]
+
+    @property
+    def bytes_held(self) -> int:
+        """Bytes of the file that came when it was opened."""
+        return 0 if self.held is None else self.held.bytes_held
 
     def missing(self, most: int) -> list[RangeToFetch]:
         """What is to be fetched for `table`; `most` as for `HeldFile.missing`.

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, overload
 
@@ -22,6 +23,7 @@ from hipslake.storage.entry import Entry, GlobMatches, chosen_matches
 from hipslake.storage.failures import Doing, storage_errors
 from hipslake.storage.folder_paths import FolderPaths
 from hipslake.storage.local import LocalFiles
+from hipslake.storage.request_loop import AsyncAsk
 
 if TYPE_CHECKING:
     from hipslake.storage.objects import ObjectFiles
@@ -32,7 +34,7 @@ __all__ = ["Entry", "GlobMatches", "Storage"]
 _CHUNK_BYTES = 8 << 20
 _LOCAL = LocalFiles()
 _Entries = list[Entry]  # inside Storage, `list` is a method
-_Contents = list[bytes]
+_AsyncAsks = list[AsyncAsk | None]
 
 
 @dataclass(frozen=True)
@@ -97,25 +99,29 @@ class Storage(FolderPaths):
         with self._errors(path, "read"):
             return self._files_of(path).range_buffer(self.uri(path), start, stop)
 
-    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
-        """Ranges of files, as of `read_range`; a store is asked for some tens of them side by side.
+    def awaited_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _AsyncAsks:
+        """What asks for ranges of files, each as of `range_buffer`, on an event loop; None where none can.
 
         Parameters
         ----------
         asked : sequence of (str, int, int)
             Of each range the path, the start, and the stop, which is not in it.
-
-        Returns
-        -------
-        list of bytes
-            In the order of `asked`.
         """
-        paths = [path for path, _, _ in asked]
-        if not self._is_one_place(paths):
-            return [self.read_range(*each) for each in asked]
-        with self._errors(_common(paths), "read"):
-            ranges = [(self.uri(path), start, stop) for path, start, stop in asked]
-            return self._files_of(_common(paths)).read_ranges(ranges)
+        files: dict[str, LocalFiles | ObjectFiles | S3Files] = {}  # by the scheme of what they read
+        found: _AsyncAsks = []
+        for path, start, stop in asked:
+            uri = self.uri(path)
+            scheme = uri.partition("://")[0] if "://" in uri else ""
+            if scheme not in files:
+                files[scheme] = _files_at(uri)
+            with self._errors(path, "read"):
+                ask = files[scheme].awaited_range(uri, start, stop)
+            found.append(None if ask is None else partial(self._answer, path, ask))
+        return found
+
+    async def _answer(self, path: str, ask: AsyncAsk) -> Any:
+        with self._errors(path, "read"):
+            return await ask()
 
     def read_tail(self, path: str, most: int) -> bytes:
         """The last bytes of a file, in one request: `most`, or all where there are fewer."""
@@ -339,10 +345,6 @@ class Storage(FolderPaths):
     @property
     def _files(self) -> LocalFiles | ObjectFiles | S3Files:
         return _files_at(self.root)
-
-    def _is_one_place(self, paths: Sequence[str]) -> bool:
-        """Whether files lie in one folder or one mount of it."""
-        return not self.mounts or len({self.resolved(path)[0] for path in paths}) == 1
 
     def _files_of(self, path: str) -> LocalFiles | ObjectFiles | S3Files:
         return _files_at(self.uri(path) if self.mounts else self.root)

@@ -58,22 +58,32 @@ class HeldFile(io.RawIOBase):
         FileNotFoundError
         StorageError
         """
-        data = self._storage.range_buffer(self._path, start, stop)
+        self.hold(start, stop, self._storage.range_buffer(self._path, start, stop))
+
+    def hold(self, start: int, stop: int, data: Any) -> None:
+        """Hold what came for a range, if it is all of it.
+
+        Parameters
+        ----------
+        start, stop : int
+        data : buffer
+            As `Storage.range_buffer` gives it.
+        """
         with self._lock:
             if len(data) == self._size:  # all of it: a server may know no ranges
                 self._pieces[:] = [(0, data)]
             elif len(data) == stop - start:
                 insort(self._pieces, (start, data), key=lambda piece: piece[0])
 
-    def fetch_end(self, start: int) -> bool:
-        """Fetch what comes from a byte on, and hold it if the file ends where it should; whether it does.
+    def hold_end(self, start: int, data: Any) -> bool:
+        """Hold what came from a byte on if the file ends where it should; whether it does.
 
-        Raises
-        ------
-        FileNotFoundError
-        StorageError
+        Parameters
+        ----------
+        start : int
+        data : buffer
+            Of a request for at least a byte more than there should be.
         """
-        data = self._storage.read_range(self._path, start, self._size + 1)
         if len(data) == self._size:  # all of it: a server may know no ranges
             start = 0
         if start + len(data) != self._size:
@@ -81,6 +91,12 @@ class HeldFile(io.RawIOBase):
         with self._lock:
             insort(self._pieces, (start, data), key=lambda piece: piece[0])
         return True
+
+    @property
+    def bytes_held(self) -> int:
+        """How many bytes are held."""
+        with self._lock:
+            return sum(len(data) for _, data in self._pieces)
 
     def missing(self, ranges: Iterable[Range], most: int) -> list[Range]:
         """What is to be fetched so that some ranges are held, in as few requests as `most` where it can be.

@@ -23,7 +23,6 @@ from hipslake.storage.entry import Entry
 # The kernel caches a write in blocks as large as the write. Large ones come from memory that lay free for
 # long, which in a virtual machine the host may have taken back; small ones were in use just now.
 _PIECE = 64 << 10
-_Contents = list[bytes]  # inside LocalFiles, `list` is a method
 
 
 class LocalFiles:
@@ -50,8 +49,8 @@ class LocalFiles:
             file.seek(max(size - most, 0))
             return file.read(most)
 
-    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
-        return [self.read_range(*each) for each in asked]
+    def awaited_range(self, uri: str, start: int, stop: int) -> None:
+        """A disk is read in threads."""
 
     def entry(self, uri: str, path: str) -> Entry:
         # An unfinished link stands for itself: what it names may be a folder, or gone.

@@ -26,7 +26,7 @@ from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import storage_errors, store_code
 from hipslake.storage.object_rules import AHEAD, MARK, OF_CONTENT, if_free, matching, spooling
 from hipslake.storage.ranged_file import RangedFile, RangedHandler, read_unsized
-from hipslake.storage.request_pool import MOST_REQUESTS
+from hipslake.storage.request_loop import MOST_REQUESTS
 from hipslake.storage.waiting import HTTP, HTTP_TRACES, S3, WaitingFiles, client_timeout
 
 _MARKING = ("s3", "s3a")  # stores that keep a few words with an object
@@ -89,8 +89,8 @@ class ObjectFiles:
                 raise
             return b""
 
-    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        return _side_by_side(lambda each: self.read_range(*each), asked)
+    def awaited_range(self, uri: str, start: int, stop: int) -> None:
+        """fsspec's clients wait in threads."""
 
     def write_all(self, files: Sequence[tuple[str, Any]], *, durable: bool) -> None:
         _side_by_side(lambda each: self.write(*each, durable=durable), files)

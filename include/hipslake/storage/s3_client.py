@@ -6,13 +6,14 @@ lost answer, and each silence counts. Only parts of an upload that is under way 
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 20.0  # seconds before a request is sent ag
 Found = TypeVar("Found")
 Store = Any
 Request = Callable[[Store], Found]
+AsyncRequest = Callable[[Store], Awaitable[Found]]
 
 
 class RedirectedError(Exception):
@@ -132,30 +134,48 @@ class S3Client:
         """The store for a request that sends some bytes."""
         return self.reading if sends <= _SMALL else self.writing
 
+    async def answer(self, request: AsyncRequest[Found]) -> Found:
+        """The answer to a request that an event loop waits for; of many, see `request_loop`.
+
+        Parameters
+        ----------
+        request : callable
+            Makes it through a store, and sends no content worth naming.
+
+        Raises
+        ------
+        OSError, RedirectedError
+            As of `ask`.
+        """
+        tries, end = _Tries(self, self._limits), deadline()
+        try:
+            async with asyncio.timeout(None if end.left() == math.inf else end.left()) as limit:
+                while True:
+                    tries.begin()
+                    try:
+                        return await request(self.reading)
+                    except CLIENT_ERRORS as error:
+                        pause = tries.pause_after(error)
+                    await asyncio.sleep(pause)
+        except TimeoutError:
+            if limit.expired():
+                raise TimeoutError(end.text()) from None
+            raise
+
     def _answered(self, request: Request[Found], store: Store) -> Found:
-        operation = Operation(self._limits, deadline(), limited=True)
-        operation.begin()
-        failed = silent = 0
+        tries = _Tries(self, self._limits)
         while True:
-            if operation.left() <= 0:
-                raise TimeoutError(operation.text())
-            began = time.monotonic()
+            tries.begin()
             try:
                 return request(store)
             except CLIENT_ERRORS as error:
-                failure = self.failure(error)
-                if failure.silent:
-                    silent += 1
-                    seconds = time.monotonic() - began if failure.seconds is None else failure.seconds
-                    _give_up_silence(failure, silent, seconds, operation)
-                    continue
-                failed += 1
-                most = self._settings.attempts * (_MORE_OF_LOST if failure.lost else 1)
-                if not failure.passes or failed >= most:
-                    raise failure.error from failure.error.__cause__
-            operation.answered()
-            pause = pause_after(failed, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
-            time.sleep(min(pause, operation.left()))
+                pause = tries.pause_after(error)
+            time.sleep(pause)
+
+    @property
+    def attempts(self) -> int:
+        """Times that a request which failed is sent in all."""
+        return self._settings.attempts
 
     def failure(self, error: BaseException) -> FailedRequest:
         """What an error of obstore means; raises that of botocore if there are no keys, and of a redirect."""
@@ -192,12 +212,43 @@ class S3Client:
             raise failure.error from failure.error.__cause__
 
 
+class _Tries:
+    """The tries of one request: whether it is sent again, and when."""
+
+    def __init__(self, client: S3Client, limits: Timeouts) -> None:
+        self._client = client
+        self._operation = Operation(limits, deadline(), limited=True)
+        self._operation.begin()
+        self._failed = self._silent = 0
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Note that the request is sent; raises `TimeoutError` if no time is left."""
+        if self._operation.left() <= 0:
+            raise TimeoutError(self._operation.text())
+        self._began = time.monotonic()
+
+    def pause_after(self, error: BaseException) -> float:
+        """Seconds until the request is sent again; raises what an error of obstore means if it is not."""
+        failure = self._client.failure(error)
+        if failure.silent:
+            self._silent += 1
+            seconds = time.monotonic() - self._began if failure.seconds is None else failure.seconds
+            _give_up_silence(failure, self._silent, seconds, self._operation)
+            return 0.0
+        self._failed += 1
+        most = self._client.attempts * (_MORE_OF_LOST if failure.lost else 1)
+        if not failure.passes or self._failed >= most:
+            raise failure.error from failure.error.__cause__
+        self._operation.answered()
+        pause = pause_after(self._failed, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+        return min(pause, self._operation.left())
+
+
 def _interruptible(call: Callable[[], Found], stopped: threading.Event | None = None) -> Found:
     """What a call returns; signals and a deadline end the wait for it, and set `stopped`.
 
-    The call itself then ends by its own limits, as obstore knows of neither. It is not made on an event loop,
-    where it could be cancelled: its runtime may touch Python once more when the process has almost ended, and
-    so abort it.
+    The call itself then ends by its own limits, as obstore knows of neither.
     """
     end = deadline()
     if end.left() <= 0:

@@ -7,6 +7,7 @@ a process that was forked from one which had used obstore, whose threads do not 
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import io
 import re
@@ -25,6 +26,7 @@ from hipslake.storage.failures import storage_errors, store_code
 from hipslake.storage.object_rules import AHEAD, MARK, OF_CONTENT, if_free, matching, spooling
 from hipslake.storage.object_writer import ObjectWriter, put_in_parts
 from hipslake.storage.ranged_file import RangedFile, RangedHandler
+from hipslake.storage.request_loop import AsyncAsk
 from hipslake.storage.s3_by_uri import ByUri
 from hipslake.storage.s3_client import RedirectedError, S3Client, client_of, is_usable
 from hipslake.storage.s3_requests import (
@@ -41,8 +43,10 @@ from hipslake.storage.s3_requests import (
     list_folder,
     markers_among,
     put_request,
+    range_answer,
 )
 from hipslake.storage.s3_settings import S3Settings, settings_for
+from hipslake.storage.store_threads import begin
 
 if TYPE_CHECKING:
     from hipslake.storage.objects import ObjectFiles
@@ -59,7 +63,6 @@ _TOO_LARGE = {"EntityTooLarge", "InvalidRequest"}  # the answers of S3 to a copy
 _OF_TWO = ("is_same", "copy")  # methods that are about two objects
 _Keys = list[str]  # inside S3Files, `list` is a method
 _Metas = list[Any]
-_Contents = list[bytes]
 _elsewhere: set[str] = set()  # buckets in another region than the one that is set: botocore finds it
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -129,17 +132,20 @@ class S3Files:
         client, key = self._at(uri)
         return client.ask(lambda store: get_range(store, key, start, stop))
 
-    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
-        if self._side_by_side([uri for uri, _, _ in asked]):
+    def awaited_range(self, uri: str, start: int, stop: int) -> AsyncAsk | None:
+        """What asks for a range as of `range_buffer` on an event loop; None of what obstore cannot say."""
+        if not self.takes(uri):
+            return None
+        client, key = self._at(uri)
 
-            def request(uri: str, start: int, stop: int) -> Any:
-                key = bucket_and_key(uri)[1]
-                return lambda store: get_range(store, key, start, stop)
+        async def ask() -> Any:
+            try:
+                return await client.answer(lambda store: range_answer(store, key, start, stop))
+            except RedirectedError:
+                _elsewhere.add(client.bucket)
+            return await asyncio.wrap_future(begin(lambda: self.by_fsspec.range_buffer(uri, start, stop)))
 
-            with suppress(RedirectedError):
-                client = self._at(asked[0][0])[0]
-                return [bytes(each) for each in client.ask_all([request(*each) for each in asked])]
-        return [self.read_range(*each) for each in asked]
+        return ask
 
     def _side_by_side(self, uris: Sequence[str]) -> bool:
         """Whether obstore can be asked for some objects, which are not none, and lie in one bucket."""

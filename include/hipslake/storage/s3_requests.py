@@ -46,11 +46,31 @@ def get_range(store: Any, key: str, start: int, stop: int) -> Any:
     try:
         return obstore.get_range(store, key, start=start, end=stop)
     except GenericError as error:
-        if _NO_SUCH_RANGE in str(error):
+        if _is_beyond(error):
             return b""
-        if _NOT_A_PART not in str(error):
-            raise
         return memoryview(get_whole(store, key))[start:stop]
+
+
+async def range_answer(store: Any, key: str, start: int, stop: int) -> Any:
+    """What `get_range` gives, on an event loop."""
+    if start >= stop:
+        return b""
+    try:
+        return await obstore.get_range_async(store, key, start=start, end=stop)
+    except GenericError as error:
+        if _is_beyond(error):
+            return b""
+        whole = await (await obstore.get_async(store, key)).bytes_async()
+        return memoryview(whole)[start:stop]
+
+
+def _is_beyond(error: GenericError) -> bool:
+    """Whether an object ends before a range, or else the store takes none; raises other errors."""
+    if _NO_SUCH_RANGE in str(error):
+        return True
+    if _NOT_A_PART not in str(error):
+        raise error
+    return False
 
 
 def get_tail(store: Any, key: str, most: int) -> Any:
@@ -58,10 +78,8 @@ def get_tail(store: Any, key: str, most: int) -> Any:
     try:
         return (obstore.get(store, key, options={"range": {"suffix": most}})).bytes()
     except GenericError as error:
-        if _NO_SUCH_RANGE in str(error):
+        if _is_beyond(error):
             return b""
-        if _NOT_A_PART not in str(error):
-            raise
         return memoryview(get_whole(store, key))[-most:]
 
 

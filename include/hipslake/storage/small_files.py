@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from hipslake.errors import NotReadableError
 from hipslake.storage.folder import Storage
-from hipslake.storage.request_pool import MOST_REQUESTS
+from hipslake.storage.request_loop import MOST_REQUESTS
 
 _THREADS = 16
 _AHEAD = 256
