@@ -14,16 +14,15 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from hipslake.catalog.fetched_ranges import RangeToFetch, pieces_of
 from hipslake.catalog.foreign_rows import current_files, foreign_ranges, foreign_rows
 from hipslake.catalog.leaf_form import form_of
 from hipslake.catalog.leaf_opening import read_errors
 from hipslake.catalog.leaf_reads import (
     FooterRead,
     LeafRead,
-    RangeToFetch,
     check_length,
     lies_elsewhere,
-    pieces_of,
 )
 from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage

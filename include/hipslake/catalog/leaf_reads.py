@@ -8,7 +8,7 @@ the second step has nothing to do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hipslake.catalog.fetched_ranges import RangeToFetch, pieces_of
 from hipslake.catalog.leaf_opening import range_of, read_errors
 from hipslake.engine.reordering import in_order
 from hipslake.errors import NotReadableError, StorageError, StoreTimeoutError, VerificationError
@@ -30,7 +31,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import ColumnChunks, check_chunks, chunk_ranges
 from hipslake.storage.folder import Storage
-from hipslake.storage.held_file import HeldFile, Range
+from hipslake.storage.held_file import HeldFile
 from hipslake.storage.request_loop import MOST_REQUESTS
 from hipslake.storage.request_pool import AskedRange, RequestPool
 
@@ -52,26 +53,6 @@ _GROUP_ROWS = 100_000  # of a row group, where the spec says nothing else
 _CHUNK_BYTES, _COLUMN_BYTES = 200, 600  # of a footer, about: texts and statistics are of any length
 
 
-class RangeToFetch(NamedTuple):
-    """Bytes [start, stop) of a file that are to be fetched, and the file that then holds them."""
-
-    storage: Storage
-    path: str
-    start: int
-    stop: int
-    held: HeldFile
-
-    @property
-    def asked(self) -> AskedRange:
-        """The range, for a pool."""
-        return AskedRange(self.storage, self.path, self.start, self.stop)
-
-    def hold(self, came: Future[Any]) -> None:
-        """Hold what came; errors as of `read_errors`."""
-        with read_errors(self.storage, self.path):
-            self.held.hold(self.start, self.stop, came.result())
-
-
 class FooterRead(NamedTuple):
     """The footer of a leaf file, and the path of the file."""
 
@@ -82,13 +63,6 @@ class FooterRead(NamedTuple):
 def lies_elsewhere(storage: Storage) -> bool:
     """Whether files may lie in a store, of which many are asked at once; with a disk that wins nothing."""
     return not storage.is_local or bool(storage.mounts)
-
-
-def pieces_of(
-    storage: Storage, path: str, held: HeldFile, ranges: Iterable[Range], most: int
-) -> list[RangeToFetch]:
-    """What is to be fetched so that a leaf file holds some ranges; `most` as for `HeldFile.missing`."""
-    return [RangeToFetch(storage, path, *each, held) for each in held.missing(ranges, most)]
 
 
 @dataclass(frozen=True, eq=False)

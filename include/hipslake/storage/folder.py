@@ -100,12 +100,9 @@ class Storage(FolderPaths):
             return self._files_of(path).range_buffer(self.uri(path), start, stop)
 
     def awaited_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _AsyncAsks:
-        """What asks for ranges of files, each as of `range_buffer`, on an event loop; None where none can.
+        """What asks for ranges (paths, starts, stops) as `range_buffer` does, on an event loop.
 
-        Parameters
-        ----------
-        asked : sequence of (str, int, int)
-            Of each range the path, the start, and the stop, which is not in it.
+        None where only threads can: see `RequestPool.ranges`.
         """
         files: dict[str, LocalFiles | ObjectFiles | S3Files] = {}  # by the scheme of what they read
         found: _AsyncAsks = []
