@@ -200,30 +200,34 @@ def test_catalogs_that_grew_are_read_from_s3(
     assert stored.statistics() == local.statistics()
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["by ranges", "whole"])
 @pytest.mark.parametrize("window", [1, 30_000, 1 << 30])
 def test_a_scan_reads_ahead_no_more_than_its_window(
-    kinds: dict[str, Made], monkeypatch: pytest.MonkeyPatch, window: int
+    kinds: dict[str, Made], monkeypatch: pytest.MonkeyPatch, window: int, whole: bool
 ) -> None:
     _, stored, rows = kinds["hats"]
     monkeypatch.setattr(leaf_fetching, "WINDOW_BYTES", window)
     monkeypatch.setattr(leaf_fetching, "MOST_REQUESTS", 4)
-    monkeypatch.setattr("hipslake.catalog.leaf_reads._WHOLE_BYTES", 0)
-    monkeypatch.setattr("hipslake.catalog.leaf_reads._TAIL_BYTES", 8)
-    monkeypatch.setattr("hipslake.catalog.leaf_reads._COLUMN_BYTES", 0)
-    monkeypatch.setattr("hipslake.catalog.leaf_reads._CHUNK_BYTES", 0)
+    if not whole:
+        monkeypatch.setattr("hipslake.catalog.leaf_reads._WHOLE_BYTES", 0)
+        monkeypatch.setattr("hipslake.catalog.leaf_reads._TAIL_BYTES", 8)
+        monkeypatch.setattr("hipslake.catalog.leaf_reads._COLUMN_BYTES", 0)
+        monkeypatch.setattr("hipslake.catalog.leaf_reads._CHUNK_BYTES", 0)
     sizes = stored.metadata.partitions(None, stored.storage)["bytes"].to_numpy()
     fetched: list[int] = []
-    read = Storage.read_range
+    for name in ("read_range", "range_buffer"):
+        read = getattr(Storage, name)
 
-    def counted(self: Storage, path: str, start: int, stop: int) -> bytes:
-        fetched.append(stop - start)
-        return read(self, path, start, stop)
+        def counted(self: Storage, path: str, start: int, stop: int, read: Any = read) -> Any:
+            fetched.append(stop - start)
+            return read(self, path, start, stop)
 
-    monkeypatch.setattr(Storage, "read_range", counted)
+        monkeypatch.setattr(Storage, name, counted)
     tables = stored.tables()
     first = next(tables)
     begun = (os.cpu_count() or 1) + 3  # parts that wait for a core, and the one that was given
     assert sum(fetched) <= window + int(sizes.max()) * begun + sum(sorted(sizes)[-4:])
+    assert fetched
     if window == 1:
         assert sum(fetched) < sizes.sum() / 2
     assert equal(pa.concat_tables([first, *tables]), rows)
@@ -297,17 +301,20 @@ def test_an_error_of_a_request_comes_in_its_turn(
     stored = kinds["hats"][1]
     files = stored.metadata.partitions(None, stored.storage)
     paths, counts = files["path"].to_pylist(), files["rows"].to_pylist()
-    read: Any = Storage.read_range
+    reads: dict[str, Any] = {name: getattr(Storage, name) for name in ("read_range", "range_buffer")}
     monkeypatch.setattr("hipslake.catalog.leaf_reads._WHOLE_BYTES", 0)
     monkeypatch.setattr("hipslake.catalog.leaf_reads._TAIL_BYTES", 64)
     for broken in (0, 5, len(paths) - 1):
+        for name, read in reads.items():
 
-        def failing(self: Storage, path: str, start: int, stop: int, bad: str = paths[broken]) -> bytes:
-            if path == bad and start < 1000:
-                raise error
-            return read(self, path, start, stop)
+            def failing(
+                self: Storage, path: str, start: int, stop: int, bad: str = paths[broken], read: Any = read
+            ) -> Any:
+                if path == bad and start < 1000:
+                    raise error
+                return read(self, path, start, stop)
 
-        monkeypatch.setattr(Storage, "read_range", failing)
+            monkeypatch.setattr(Storage, name, failing)
         found: list[pa.Table] = []
         kind, text = (StorageError, "is away")
         if isinstance(error, OSError):
