@@ -164,8 +164,7 @@ def read_first_row(
             footer = pq.read_metadata(source)
             pool = pool or held.enter_context(RequestPool())
             wanted = pieces.missing(_first_pages(footer), _MOST_RANGES)
-            for fetched in [pool.submit(pieces.fetch, *each) for each in wanted]:
-                fetched.result()
+            pieces.fetch_all(wanted, pool)
         file = pq.ParquetFile(source, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         # Without pyarrow's own threads: for one row, handing work to them costs more than the work.
         return footer, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False))

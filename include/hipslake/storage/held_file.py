@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from bisect import bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hipslake.errors import StorageError
 from hipslake.storage.folder import Storage
+from hipslake.storage.request_pool import AskedRange, RequestPool
 
 HOLE_BYTES = 8 << 10
 """A gap between two ranges that is fetched along: as many bytes as Arrow's own readers fetch along."""
@@ -59,6 +60,12 @@ class HeldFile(io.RawIOBase):
         StorageError
         """
         self.hold(start, stop, self._storage.range_buffer(self._path, start, stop))
+
+    def fetch_all(self, ranges: Sequence[Range], pool: RequestPool) -> None:
+        """Fetch ranges side by side; as of `fetch`."""
+        asked = [AskedRange(self._storage, self._path, *each) for each in ranges]
+        for (start, stop), came in zip(ranges, pool.ranges(asked), strict=True):
+            self.hold(start, stop, came.result())
 
     def hold(self, start: int, stop: int, data: Any) -> None:
         """Hold what came for a range, if it is all of it.
