@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.stores.ranges import read_ranges
 from tests.stores.s3_server import S3Server
 
 FOLDERS = ("", "night", "night/deep", "a%20b é", "q?x=1&y#z")
@@ -66,7 +67,7 @@ READS: dict[str, st.SearchStrategy[Operation]] = {
     "open": PATHS.map(lambda path: lambda storage: storage.open(path).read()),
     "arrow": PATHS.map(lambda path: lambda storage: storage.arrow_file(path).read()),
     "range": RANGES.map(lambda asked: lambda storage: storage.read_range(*asked)),
-    "ranges": st.lists(RANGES, max_size=5).map(lambda asked: lambda storage: storage.read_ranges(asked)),
+    "ranges": st.lists(RANGES, max_size=5).map(lambda asked: lambda storage: read_ranges(storage, asked)),
     "tail": st.builds(
         lambda path, most: lambda storage: storage.read_tail(path, most), PATHS, st.integers(1, 70)
     ),

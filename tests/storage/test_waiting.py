@@ -20,6 +20,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.timeouts import Deadline, Timeouts, limited, set_in, within
 
 from tests.stores.proxy import Proxy, running_proxy
+from tests.stores.ranges import read_ranges
 from tests.stores.s3_server import S3Server
 from tests.stores.slow import Fault, SlowServer, running_slow
 
@@ -33,6 +34,7 @@ READS: dict[str, Callable[[Storage], Any]] = {
     "glob": lambda storage: storage.glob("*/*.parquet"),
     "read": lambda storage: storage.read("one"),
     "range": lambda storage: storage.read_range("one", 0, 10),
+    "ranges": lambda storage: read_ranges(storage, [("one", 0, 10), ("two", 0, 10)]),
     "file": lambda storage: storage.open("one").read(),
     "parquet": lambda storage: pq.read_table(
         storage.arrow_path("one"), filesystem=storage.arrow_filesystem()
