@@ -263,7 +263,8 @@ def test_workers_on_other_machines_are_told_the_limits_that_are_set() -> None:
     assert set_in(told) == {"HIPSLAKE_STORE_READ_SECONDS": "5"}
 
 
-def test_a_signal_ends_the_wait_at_once() -> None:
+@pytest.mark.parametrize("doing", ["read", "ranges"])
+def test_a_signal_ends_the_wait_at_once(doing: str) -> None:
     """A task is asked to end by a signal, whose handler the main thread runs between two steps of Python."""
 
     class AskedToEnd(BaseException):
@@ -282,19 +283,20 @@ def test_a_signal_ends_the_wait_at_once() -> None:
             start = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, 0.5)
             with pytest.raises(AskedToEnd):
-                Storage.at("s3://bucket").read("one")
+                READS[doing](Storage.at("s3://bucket"))
         assert time.monotonic() - start < SOON
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_deadline_ends_a_request_that_may_take_longer() -> None:
+@pytest.mark.parametrize("doing", ["read", "ranges"])
+def test_a_deadline_ends_a_request_that_may_take_longer(doing: str) -> None:
     with running_slow("silent") as server, within(Deadline(time.monotonic() + 0.3, 60, "HIPSLAKE_X")):
         start = time.monotonic()
         with (
             asked_as(StoreAccess(key="k", secret="s", region="us-east-1", endpoint=server.url)),
             pytest.raises(StoreTimeoutError, match=r"no answer within 60 s \(HIPSLAKE_X\)"),
         ):
-            Storage.at("s3://bucket").read("one")
+            READS[doing](Storage.at("s3://bucket"))
         assert time.monotonic() - start < SOON
