@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -60,6 +61,9 @@ class Read(Protocol):
     def end(self, at_once: int = ...) -> AskedRange | None:
         """What is to be asked for `open`, as of `LeafRead.end`; None where that finds out by itself."""
 
+    def asks_more(self, end: AskedRange, came: Future[Any]) -> bool:
+        """Whether `open` will ask for more than came for `end`."""
+
     def open(self, end: AskedRange | None = None, came: Future[Any] | None = None) -> OpenRead:
         """Ask what has to be known before anything is fetched; parameters as for `LeafRead.open`."""
 
@@ -84,6 +88,10 @@ class ForeignRead:
 
     def end(self, at_once: int = 0) -> None:
         """The leaf may be several files."""
+
+    def asks_more(self, end: AskedRange, came: Future[Any]) -> bool:
+        """Whether `open` asks; always."""
+        return True
 
     def open(self, end: AskedRange | None = None, came: Future[Any] | None = None) -> OpenForeign:
         """Find the files of the leaf and read their footers, and no more; errors as of `foreign_rows`."""
@@ -160,31 +168,43 @@ class FetchedRead:
     Parameters
     ----------
     read : Read
+    pool : RequestPool
+        In whose threads it finds out what has to be asked for where one range does not tell.
     """
 
-    def __init__(self, read: Read) -> None:
-        self._read = read
+    def __init__(self, read: Read, pool: RequestPool) -> None:
+        self._read, self._pool = read, pool
         # All that may be opened ahead hold no more than the window does.
         self.end = read.end(WINDOW_BYTES // MOST_REQUESTS)
         """What has to be asked for first; None if the read has to find that out."""
         self._came: Future[Any] | None = None
-        self._opening: Future[OpenRead] | None = None
+        self._opening: Future[Future[OpenRead] | None] = Future()  # None: `open` need not ask
         self._opened: OpenRead | None = None
         self._coming: list[tuple[RangeToFetch, Future[Any]]] = []
         self._error: Exception | None = None
+        if self.end is None:
+            self._opening.set_result(pool.submit(read.open))
 
     def begun(self, came: Future[Any]) -> None:
         """Note that `end` was asked for."""
         self._came = came
+        came.add_done_callback(self._look)
 
-    def open_in(self, pool: RequestPool) -> None:
-        """Find out, in a thread, what has to be asked for first."""
-        self._opening = pool.submit(self._read.open)
+    def _look(self, came: Future[Any]) -> None:
+        """Let a thread open the read where that has to ask for more than came."""
+        opening = None
+        if self.end is not None and not came.cancelled() and self._read.asks_more(self.end, came):
+            with suppress(RuntimeError):  # the pool has ended by an error: nobody will wait
+                opening = self._pool.submit(self._read.open, self.end, came)
+        self._opening.set_result(opening)
 
     @property
     def is_answered(self) -> bool:
         """Whether `plan` need not wait."""
-        return all(each is None or each.done() for each in (self._came, self._opening))
+        if not self._opening.done():
+            return False
+        opening = self._opening.result()
+        return opening is None or opening.done()
 
     def plan(self, most: int) -> list[RangeToFetch]:
         """Wait until it is known what is to be fetched; that.
@@ -192,14 +212,15 @@ class FetchedRead:
         An error is kept for `table`. `most` as for `HeldFile.missing`.
         """
         try:
-            opening = self._opening
+            opening = self._opening.result()
             self._opened = self._read.open(self.end, self._came) if opening is None else opening.result()
             return self._opened.missing(most)
         except Exception as error:
             self._error = error
             return []
         finally:
-            self._came = self._opening = None
+            self._came = None
+            self._opening = Future()  # nothing is held twice
 
     @property
     def bytes_held(self) -> int:
@@ -308,16 +329,13 @@ class _Window(Generic[Work]):
         begun: list[FetchedRead] = []
         while self._opened < MOST_REQUESTS and (found := next(self._works, None)) is not None:
             work, reads = found
-            some = [FetchedRead(read) for read in reads]
+            some = [FetchedRead(read, self._pool) for read in reads]
             self._opening.append((work, some))
             self._opened += len(some)
             begun += some
         ends = [(read, read.end) for read in begun if read.end is not None]
         for (read, _), came in zip(ends, self._pool.ranges([end for _, end in ends]), strict=True):
             read.begun(came)
-        for read in begun:
-            if read.end is None:
-                read.open_in(self._pool)
 
     def _fetch(self) -> None:
         """Ask for all that is to be fetched, at once."""

@@ -47,6 +47,8 @@ _TAIL_BYTES = 64 << 10  # of a file: what its footer takes where columns and row
 _WHOLE_BYTES = 256 << 10  # files up to this size are fetched at once, sooner than by two requests
 _MOSTLY_READ_BYTES = 1 << 20  # the same at most, where about all of a file is read
 _MOST_OF_IT = 0.75  # of a file, by the widths of its columns
+_END_BYTES = 8  # of a Parquet file, behind its footer: the length of that, and "PAR1"
+_ARROW_BYTES = 64 << 10  # that Arrow reads of the end of a file, at least
 _TEXT_BYTES = 16  # of a value of any length, about
 _MOST_TAIL = 2 << 20
 _GROUP_ROWS = 100_000  # of a row group, where the spec says nothing else
@@ -117,6 +119,15 @@ class LeafRead:
             return None
         start = self._tail_start(self.size, min(at_once, _MOSTLY_READ_BYTES))
         return AskedRange(self.storage, self.path, start, self.size + 1)
+
+    def asks_more(self, end: AskedRange, came: Future[Any]) -> bool:
+        """Whether `open` will ask for more than came for `end`: of a longer footer, or another file."""
+        if came.exception() is not None:
+            return True
+        data = memoryview(came.result())
+        start = 0 if len(data) == self.size else end.start
+        footer = int.from_bytes(data[-_END_BYTES:-4], "little") + _END_BYTES
+        return start + len(data) != self.size or max(footer, min(self.size, _ARROW_BYTES)) > len(data)
 
     def open(self, end: AskedRange | None = None, came: Future[Any] | None = None) -> OpenLeaf:
         """Read the footer and choose row groups; of a file in a store, by one request if its size is known.

@@ -115,8 +115,11 @@ def _renew_lock() -> None:
 
 
 def _end() -> None:
-    if _running is not None and _process == os.getpid():
-        _running.end()
+    global _running
+    with _LOCK:
+        ending, _running = _running, None  # whoever asks later has another loop
+    if ending is not None and _process == os.getpid():
+        ending.end()
 
 
 os.register_at_fork(after_in_child=_renew_lock)
