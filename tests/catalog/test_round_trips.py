@@ -192,7 +192,7 @@ def test_a_cone_in_a_catalog_of_others_waits_three_times(
     assert (set(found.requests), found.requests["get"]) == ({"get", "range"}, 1)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A bucket of a server that takes next to no time, behind a proxy."""
     bucket = "near"
