@@ -287,12 +287,14 @@ def _forked(storage: Storage) -> tuple[bool, list[bytes]]:
     return s3_client.is_usable(), read_ranges(storage, [("a", 1, 3), ("a", 6, 9)])
 
 
+_ANSWER = "wait(coming, return_when=FIRST_COMPLETED); "
 _ENDS = {
+    "before anything is sent": "print(3)",
     "with the last answer": "print(len(coming[-1].result()))",
-    "with requests under way": "print(3)",
-    "with a signal": "print(3, flush=True); signal.pause()",
-    "with an error": "print(3); raise SystemExit(0)",
-    "with requests given up": "print(3); [came.cancel() for came in coming]",
+    "with requests under way": _ANSWER + "print(3)",
+    "with a signal": _ANSWER + "print(3, flush=True); signal.pause()",
+    "with an error": _ANSWER + "print(3); raise SystemExit(0)",
+    "with requests given up": _ANSWER + "print(3); [came.cancel() for came in coming]",
 }
 _PROGRAM = """
 import signal, sys
@@ -301,7 +303,6 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.request_pool import AskedRange, RequestPool
 with RequestPool() as pool:
     coming = pool.ranges([AskedRange(Storage.at(sys.argv[1]), "a", 0, 3)] * 60)
-    wait(coming, return_when=FIRST_COMPLETED)
     {end}
 """
 

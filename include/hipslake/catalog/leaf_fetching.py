@@ -19,12 +19,7 @@ from hipslake.catalog.fetched_ranges import RangeToFetch, pieces_of
 from hipslake.catalog.foreign_rows import current_files, foreign_ranges, foreign_rows
 from hipslake.catalog.leaf_form import form_of
 from hipslake.catalog.leaf_opening import read_errors
-from hipslake.catalog.leaf_reads import (
-    FooterRead,
-    LeafRead,
-    check_length,
-    lies_elsewhere,
-)
+from hipslake.catalog.leaf_reads import FooterRead, LeafRead, check_length, lies_elsewhere
 from hipslake.engine.reordering import in_order
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
@@ -253,9 +248,10 @@ class FetchedRead:
 def fetched(works: Iterable[tuple[Work, Sequence[Read]]]) -> Iterator[tuple[Work, list[FetchedRead]]]:
     """Begin the reads of works, ahead of the caller who takes one work after the other.
 
-    Up to 128 requests are under way at once. Reads are opened that many ahead, and fetched 128 MiB ahead, but
-    for one work that has more. What comes when a file is opened is at most as much again: all of it, where it
-    has up to 1 MiB.
+    Up to 128 requests are under way at once, and begin together where the store's client can do that. Reads
+    are opened that many ahead, and fetched 128 MiB ahead, but for one work that has more. What comes when a
+    file is opened is at most as much again: all of it, where it has up to 1 MiB. A work of which all has come
+    is given before an answer is awaited for another.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
@@ -34,6 +35,7 @@ class RequestLoop:
         self._loop = asyncio.new_event_loop()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended_at = 0.0
+        self._is_ending = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="hipslake-requests", daemon=True)
         self._thread.start()
 
@@ -50,17 +52,16 @@ class RequestLoop:
         return futures
 
     def end(self) -> None:
-        """Cancel all requests, and wait until they have ended."""
-        if self._tasks:
-            self._loop.call_soon_threadsafe(self._cancel)
-        until = time.monotonic() + _LAST_SECONDS
-        while self._tasks and time.monotonic() < until:
-            time.sleep(0.001)
+        """Cancel all requests, and wait until they have ended; later ones are cancelled at once."""
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._give_up_all(), self._loop).result(2 * _LAST_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_LAST_SECONDS)
         time.sleep(max(0.0, self._ended_at + _GRACE_SECONDS - time.monotonic()))
 
     def _start(self, ask: AsyncAsk, future: Future[Any], context: Context) -> None:
+        if self._is_ending:
+            future.cancel()
         if future.cancelled():
             return
         task = self._loop.create_task(ask(), context=context)
@@ -86,9 +87,13 @@ class RequestLoop:
         if not task.done():
             self._loop.call_soon_threadsafe(task.cancel)
 
-    def _cancel(self) -> None:
-        for task in self._tasks:
+    async def _give_up_all(self) -> None:
+        self._is_ending = True
+        tasks = self._tasks.copy()
+        for task in tasks:
             task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LAST_SECONDS)
 
 
 _LOCK = threading.Lock()
