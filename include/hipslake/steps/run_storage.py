@@ -24,6 +24,7 @@ from hipslake.errors import HipslakeError
 from hipslake.sources.held_sources import holding_sources
 from hipslake.storage.entry import Entry
 from hipslake.storage.folder import Storage
+from hipslake.storage.request_loop import AsyncAsk
 from hipslake.storage.small_files import in_threads, together
 from hipslake.storage.store_threads import begin
 
@@ -41,7 +42,7 @@ _BEHIND = ("requests/", "reports/", "histogram/", "append/", "run.json", "files.
 _PASSING = "histogram/parts/"
 """What the step that writes it deletes again."""
 _Entries = list[Entry]  # inside RunStorage, `list` is a method
-_Contents = list[bytes]
+_AsyncAsks = list[AsyncAsk | None]
 _Futures = dict[str, Future[Any]]
 
 _KEPT: ContextVar[RunStorage | None] = ContextVar("kept", default=None)
@@ -195,9 +196,9 @@ class RunStorage(Storage):
         self.settle()
         return super().range_buffer(path, start, stop)
 
-    def read_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _Contents:
+    def awaited_ranges(self, asked: Sequence[tuple[str, int, int]]) -> _AsyncAsks:
         self.settle()
-        return super().read_ranges(asked)
+        return super().awaited_ranges(asked)
 
     def read_tail(self, path: str, most: int) -> bytes:
         self.settle()
