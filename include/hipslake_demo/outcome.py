@@ -11,8 +11,9 @@ from datetime import datetime
 import numpy as np
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import Report
-from hipslake.steps.run import RUNS, FrozenRun, RunFolder, catalog_uri, parse
+from hipslake.steps.run import RUNS, RunFolder, catalog_uri, parse
 from hipslake.steps.signing import without_signature
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog

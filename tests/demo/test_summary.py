@@ -12,8 +12,9 @@ from hipslake.catalog.partitions import Sidecar
 from hipslake.cube.store.operations import build
 from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.cube_spec import CubeColumns
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import Report
-from hipslake.steps.run import FrozenRun, RunFolder, run_uri
+from hipslake.steps.run import RunFolder, run_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake_demo.outcome import outcome_of, why_it_failed

@@ -11,9 +11,10 @@ from hipslake.steps.adopt.request import ATTEMPTS as ADOPTIONS
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.steps.delete.request import DELETIONS
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.margin.request import MARGINS
 from hipslake.steps.reassign.request import REASSIGNMENTS
-from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Association, Owner
-from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
+from hipslake.errors import CatalogFormatError, StepError
 from hipslake.library_version import __version__
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import has_committed
+from hipslake.steps.free_space import check_free_space
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.ingest.request import CatalogRunRequest
 from hipslake.steps.published import names_write, version_made_of
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
+from hipslake.steps.run import RunFolder, catalog_uri, now_utc
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon, is_marked
 from hipslake.versions.orphans import Leftovers, sweep_orphans
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
-
-MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
 
 class StandingState(NamedTuple):
@@ -189,18 +187,3 @@ def swept_orphans(
     except CatalogFormatError as error:
         log.warning("What dead runs have left stays where it is: %s", error)
         return []
-
-
-def check_free_space(storage: Storage) -> None:
-    """Check that a local warehouse has some room left; object stores have no such number."""
-    if not storage.is_local:
-        return
-    place = Path(storage.root)
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < MIN_FREE_BYTES:
-        raise NoSpaceError(
-            f"{place}: only {free >> 20} MiB are free, and a run needs {MIN_FREE_BYTES >> 20} MiB at least; "
-            "free some space, or move the warehouse with HIPSLAKE_WAREHOUSE"
-        )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import VersionNotFoundError
-from hipslake.steps.run import FrozenRun
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.storage.folder import Storage
 from hipslake.versions.intents import may_commit
 from hipslake.versions.log import VersionLog

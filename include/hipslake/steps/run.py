@@ -12,22 +12,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pyarrow as pa
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AwareDatetime, ValidationError
 
-from hipslake.catalog.metadata import Association, Owner, RowsOfNight
 from hipslake.errors import SpecError, StepError
-from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen, first_mistake
-from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.column_description import ColumnDescription
-from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.run_storage import run_storage
 from hipslake.steps.signing import signed, verified
 from hipslake.storage.addresses import is_below, is_same_address
 from hipslake.storage.folder import Storage
+
+if TYPE_CHECKING:  # tasks of tables have no need of the models of catalogs
+    from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 
 RUNS = "_runs"
 CATALOGS = "catalogs"
@@ -45,25 +43,6 @@ class Window(Frozen):
     origin: Literal["partition_key", "data_interval", "params", "none"] = "none"
 
 
-class FrozenObjects(Frozen):
-    """The version of a catalog of objects that a run takes positions from."""
-
-    catalog: str
-    uri: str  # root of the catalog
-    version: int
-    writes: tuple[str, ...]  # of its increments
-    moves: bool = False  # whether increments may move objects
-
-
-class FrozenReassignment(Frozen):
-    """What a run reassigns: rows that lie in its folder, as a version had them but for their object."""
-
-    version: int  # where they were found
-    column: str  # that names the object of a row
-    chosen: str  # in words
-    nights: tuple[RowsOfNight, ...]
-
-
 class FrozenStart(Frozen):
     """What the run of any spec freezes at its start."""
 
@@ -73,65 +52,6 @@ class FrozenStart(Frozen):
     warehouse: str
     created: AwareDatetime
     library_version: str
-
-
-class FrozenRun(FrozenStart):
-    """Everything that a run depends on, resolved once by its first step and read by all the others."""
-
-    catalog: str
-    spec: CatalogSpec  # with the overrides of the params
-    spec_file: str | None = None
-    owner: Owner | None = None  # the spec that publishes the catalog; None of runs of older libraries
-    write_id: str  # names the folder of this run's files; kept through retries
-    window: Window = Window()
-    objects: FrozenObjects | None = None  # what the rows are placed by, where the spec has `position_from`
-    reassigned: FrozenReassignment | None = None  # of a run that gives rows to other objects
-    wait_minutes: float = 60.0  # how long the sensor waits for the files
-    felis: dict[str, ColumnDescription] = Field(default={})  # what the Felis schema says of columns
-    association: Association | None = None  # of a cross-match that is to be one
-    force: bool = False  # build a version even if the input is what the newest version was made of
-
-    @property
-    def source(self) -> SourceSpec:
-        """The spec's source, with the window put into its URI."""
-        if not self.spec.mode.by_intervals:
-            return self.spec.source
-        return self.spec.source.of_interval(self.start, self.window.end)
-
-    @property
-    def start(self) -> AwareDatetime:
-        """Start of the window.
-
-        Raises
-        ------
-        SpecError
-            If the run has none.
-        """
-        if self.window.start is None:
-            raise SpecError(
-                f"{self.catalog}: mode {self.spec.mode} adds the files of an interval, and this run has "
-                "none; give window_start and window_end in the form, or trigger it with a logical date"
-            )
-        return self.window.start
-
-    @property
-    def catalog_uri(self) -> str:
-        """The root of the catalog that the run writes."""
-        return catalog_uri(self.warehouse, self.catalog)
-
-
-class FrozenInputs(Frozen):
-    """The source files as they were listed when the run started, and the fingerprint that they give."""
-
-    files: tuple[SourceFile, ...]
-    fingerprint: str
-    unchanged_version: int | None = None  # the newest version, if it was made of exactly this
-    given: bool = False  # whether a program has named the files, and not the spec
-
-    @property
-    def total_bytes(self) -> int:
-        """Size of the files together, as stored."""
-        return sum(file.size for file in self.files)
 
 
 class StartedJob(Frozen):
@@ -237,11 +157,15 @@ class RunFolder:
         return self.storage.uri(path)
 
     def run(self) -> FrozenRun:
-        """Return what the run froze at its start."""
+        """Return what the run of a catalog froze at its start."""
+        from hipslake.steps.frozen_run import FrozenRun
+
         return self.read(self.RUN, FrozenRun)
 
     def inputs(self) -> FrozenInputs:
         """Return the frozen list of source files."""
+        from hipslake.steps.frozen_run import FrozenInputs
+
         return self.read(self.FILES, FrozenInputs)
 
     def schema(self) -> pa.Schema:

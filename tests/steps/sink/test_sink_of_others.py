@@ -10,7 +10,8 @@ import pytest
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import ConflictError
-from hipslake.steps.sink.source_rows import content_of, rows_of
+from hipslake.steps.sink.catalog_rows import content_of
+from hipslake.steps.sink.source_rows import rows_of
 from hipslake.tables.sink_order import VersionRows
 
 from tests.catalog.foreign_trees import VARIANTS, leaves, variant

@@ -13,8 +13,9 @@ from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec, Unchanged
 from hipslake.specs.environment import expand
 from hipslake.steps.adopt.request import FrozenAdoption
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.published import is_newest_made_of
-from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
+from hipslake.steps.run import catalog_uri, fingerprint_of
 from hipslake.storage.folder import Storage
 
 

@@ -30,12 +30,13 @@ from hipslake.errors import EmptySourceError, VerificationError
 from hipslake.steps.adopt.others import open_frozen
 from hipslake.steps.adopt.request import ATTEMPTS, FROZEN, AdoptReport, AdoptRequest, FrozenAdoption
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.index.index_files import IndexOrder
 from hipslake.steps.index.run import build_index
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.run import margin_order
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, FrozenRun, now_utc
+from hipslake.steps.run import now_utc
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads

@@ -13,9 +13,10 @@ from hipslake.errors import ConflictError, InputError, SpecError
 from hipslake.steps.append.increment_intervals import IncrementInterval
 from hipslake.steps.append.request import ORDINAL, AppendRequest, ClaimedOrdinal
 from hipslake.steps.attempts import FrozenState
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenRun, RunFolder, parse
+from hipslake.steps.run import RunFolder, parse
 from hipslake.storage.folder import Storage
 
 

@@ -31,9 +31,10 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import starts
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.compact.request import COMPACTIONS, CompactReport, CompactRequest
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others

@@ -10,7 +10,7 @@ from hipslake.steps.compact_table.request import (
     ResolveCompactionReport,
     ResolveCompactionRequest,
 )
-from hipslake.steps.first import check_free_space
+from hipslake.steps.free_space import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag

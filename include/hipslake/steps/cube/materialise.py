@@ -24,8 +24,9 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import MaterialiseReport, MaterialiseRequest
 from hipslake.steps.first import freeze_derived
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, fingerprint_of
+from hipslake.steps.run import fingerprint_of
 from hipslake.storage.folder import Storage
 
 FOLDER = "materialise"

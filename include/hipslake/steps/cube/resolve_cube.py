@@ -22,7 +22,7 @@ from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import ResolveCubeReport, ResolveCubeRequest
-from hipslake.steps.first import check_free_space
+from hipslake.steps.free_space import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag

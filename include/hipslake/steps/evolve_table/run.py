@@ -19,8 +19,8 @@ from hipslake.steps.ingest.inputs import list_files
 from hipslake.steps.ingest.source_checks import MOST_FILES, spread
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
+from hipslake.steps.sink.catalog_rows import schema_of_catalog
 from hipslake.steps.sink.sink_columns import stored_columns
-from hipslake.steps.sink.source_rows import schema_of_catalog
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.tables.opening import open_table
 

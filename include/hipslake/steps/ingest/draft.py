@@ -38,12 +38,13 @@ from hipslake.catalog.schema import check_columns
 from hipslake.errors import StepError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.index.request import BuiltIndices
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.margin.request import MARGIN_FILES
 from hipslake.steps.margin.state import MarginOrder
-from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 

@@ -8,7 +8,8 @@ from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.joins.key_codes import KeyKind, key_kind
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.steps.run import FrozenObjects, FrozenRun, RunFolder, catalog_uri
+from hipslake.steps.frozen_run import FrozenObjects, FrozenRun
+from hipslake.steps.run import RunFolder, catalog_uri
 
 
 class GatheredObjects(Frozen):

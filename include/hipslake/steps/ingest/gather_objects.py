@@ -28,10 +28,11 @@ from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source
 from hipslake.sphere.intervals import Intervals
+from hipslake.steps.frozen_run import FrozenObjects
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import to_targets
-from hipslake.steps.run import FrozenObjects, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 

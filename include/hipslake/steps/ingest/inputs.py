@@ -20,12 +20,13 @@ from hipslake.sources.table_formats import check_plain_files, look_above
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.source_spec import SourceSpec
+from hipslake.steps.frozen_run import FrozenInputs, FrozenObjects
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.published import number_if_made_of
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder, fingerprint_of
+from hipslake.steps.run import RunFolder, fingerprint_of
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import beside
 from hipslake.versions.heartbeat import abandon

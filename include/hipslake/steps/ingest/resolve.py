@@ -15,12 +15,14 @@ from hipslake.errors import SpecError
 from hipslake.sources.felis import digest_of, read_felis
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
-from hipslake.steps.first import StandingState, check_free_space, earlier_run, freeze_run, swept_orphans
+from hipslake.steps.first import StandingState, earlier_run, freeze_run, swept_orphans
+from hipslake.steps.free_space import check_free_space
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri
+from hipslake.steps.run import RunFolder, Window, catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import beside
 from hipslake.versions.log import VersionLog

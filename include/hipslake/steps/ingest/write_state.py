@@ -18,10 +18,11 @@ from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import starts, stops
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import SupersededRows, load_superseded
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.steps.run_storage import keeping_files
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage

@@ -18,11 +18,11 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.frozen_sides import open_side
 from hipslake.steps.join.standing_outcome import StandingOutcome
 from hipslake.steps.join.state import only_group
-from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import keep_for_reading

@@ -23,6 +23,7 @@ from hipslake.sources.source_file import Split
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import plan as planning
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.histogram import store_histogram
@@ -35,7 +36,7 @@ from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
 from hipslake.steps.join.standing_outcome import OutcomeRows, StandingOutcome
 from hipslake.steps.join.state import counts_path, only_group, store_leaves, store_matched
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 

@@ -17,12 +17,13 @@ from hipslake.specs.environment import expand
 from hipslake.specs.join_specs import JoinSpec, SideSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.first import freeze_derived
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.frozen_sides import side_as_file
 from hipslake.steps.join.last_outcome import Base, Listing, base_of_run
 from hipslake.steps.join.request import FROZEN, ResolveJoinReport, ResolveJoinRequest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
+from hipslake.steps.run import catalog_uri, fingerprint_of
 from hipslake.storage.folder import Storage
 
 _OF_OUTCOME = ("threshold", "layout", "parquet", "margin", "index", "hats", "vacuum")

@@ -24,6 +24,7 @@ from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.partitions import total_of
 from hipslake.engine.model import Engine, Task
 from hipslake.errors import StepError, VerificationError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write import along_the_curve
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
@@ -37,7 +38,7 @@ from hipslake.steps.join.state import load_outcome, only_group, store_stretches
 from hipslake.steps.join.tasks import MATCHED, JoinTask, WriteOutcomeTask
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat

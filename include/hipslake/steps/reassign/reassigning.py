@@ -27,13 +27,14 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.append.request import AppendReport, AppendRequest
 from hipslake.steps.attempts import attempts_below
 from hipslake.steps.delete.request import MAX_FRACTION
+from hipslake.steps.frozen_run import FrozenReassignment, FrozenRun
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import HistogramRequest, InputsRequest
 from hipslake.steps.reassign.new_objects import NewObjects, ReassignedRows, changed_rows, object_column
 from hipslake.steps.reassign.request import REASSIGNMENTS, ReassignOutcome
 from hipslake.steps.registry import STEPS
 from hipslake.steps.rows_to_correct import RowsToCorrect
-from hipslake.steps.run import FrozenReassignment, FrozenRun, RunFolder, Window, run_uri, warehouse_of
+from hipslake.steps.run import RunFolder, Window, run_uri, warehouse_of
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog

@@ -17,7 +17,7 @@ from hipslake.errors import PlanError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.sources.source_reader import BATCH_ROWS
 from hipslake.steps.row_routing import runs_of
-from hipslake.steps.sink.source_rows import schema_of_catalog, standing_version
+from hipslake.steps.sink.catalog_rows import schema_of_catalog, standing_version
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.sink_order import SinkOrder, VersionRows
 

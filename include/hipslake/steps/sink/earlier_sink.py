@@ -26,9 +26,10 @@ from hipslake.errors import (
 )
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.row_routing import to_targets
+from hipslake.steps.sink.catalog_rows import standing_version
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
-from hipslake.steps.sink.source_rows import rows_of, standing_version
+from hipslake.steps.sink.source_rows import rows_of
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
 from hipslake.tables.partition_values import PartitionValues, value_columns

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.published_spec import published_spec
-from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
+from hipslake.steps.first import freeze_run, swept_orphans
+from hipslake.steps.free_space import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri
 from hipslake.steps.upkeep.request import ResolvePublishedReport, ResolvePublishedRequest
