@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from astropy.table import Table
 from hipslake.errors import InputError, ReservedColumnError, SchemaMismatchError, SourceNotFoundError
-from hipslake.sources import check_names, open_source
+from hipslake.sources import open_source
 from hipslake.sources.formats import READERS
+from hipslake.sources.names import check_names
 from hipslake.specs.catalog_spec import BadRowsSpec, CatalogSpec
 from hipslake.specs.source_spec import FORMATS, SourceSpec
 

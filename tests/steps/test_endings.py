@@ -16,8 +16,8 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
+from hipslake.steps.attempt_places import COMPACTIONS
 from hipslake.steps.compact import run as compact_run
-from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id
 

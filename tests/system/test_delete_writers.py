@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hipslake import Catalog
 from hipslake.errors import ConflictError
-from hipslake.steps.delete.request import DELETIONS
+from hipslake.steps.attempt_places import DELETIONS
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process

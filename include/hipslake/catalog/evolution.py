@@ -10,7 +10,7 @@ from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns, po
 from hipslake.catalog.selection import joined_schema
 from hipslake.catalog.validity import validity_of
 from hipslake.errors import SchemaMismatchError, SpecError
-from hipslake.sources.names import check_distinct
+from hipslake.sources.distinct_names import check_distinct
 from hipslake.sources.unification import check_unit, join_fields
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, PositionFromSpec
 from hipslake.specs.margin_spec import distances_text

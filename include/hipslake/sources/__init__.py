@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hipslake.sources.formats import open_source
-from hipslake.sources.names import check_names
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import Source
 
-__all__ = ["Source", "SourceFile", "Split", "check_names", "open_source"]
+__all__ = ["Source", "SourceFile", "Split", "open_source"]

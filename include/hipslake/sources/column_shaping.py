@@ -19,7 +19,8 @@ from hipslake.predicates.expression_text import parse_expression
 from hipslake.predicates.expression_types import number_columns
 from hipslake.predicates.type_names import arrow_type
 from hipslake.sources.conforming import conform
-from hipslake.sources.names import RESERVED, check_distinct
+from hipslake.sources.distinct_names import check_distinct
+from hipslake.sources.names import RESERVED
 from hipslake.specs.source_columns import SourceColumnsSpec
 
 _KEY = "source.columns"

@@ -7,6 +7,7 @@ import difflib
 import pyarrow as pa
 
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.sources.distinct_names import check_distinct
 from hipslake.specs.catalog_spec import CatalogSpec, Layout, PositionSpec
 from hipslake.sphere.angle_columns import is_text
 
@@ -44,19 +45,6 @@ def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
                 f"position.{role} of {spec.name}: the source has no column {name!r}; {mend}"
             )
         _check_numeric(role, schema.field(name), spec)
-
-
-def check_distinct(names: list[str] | tuple[str, ...], where: str) -> None:
-    """Raise `ReservedColumnError` when names are equal, or differ only by case: most readers fold case."""
-    first: dict[str, int] = {}
-    places = ((first.setdefault(name.casefold(), at), at) for at, name in enumerate(names))
-    pairs = [(names[earlier], names[at]) for earlier, at in places if earlier != at]
-    if pairs:
-        clashes = "; ".join(
-            f"{name!r} stands twice" if name == other else f"{name!r} and {other!r} differ only by case"
-            for name, other in pairs
-        )
-        raise ReservedColumnError(f"{where}: column {clashes}; rename one")
 
 
 def _nearest(name: str, names: list[str]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from hipslake.errors import EmptySourceError, SchemaMismatchError
-from hipslake.sources.names import check_distinct
+from hipslake.sources.distinct_names import check_distinct
 from hipslake.sources.widening import widen, with_joint_dictionaries, without_views
 
 _KEY = b"unit"

@@ -7,13 +7,8 @@ it is to do its work once more.
 from __future__ import annotations
 
 from hipslake.specs.base import Frozen
-from hipslake.steps.adopt.request import ATTEMPTS as ADOPTIONS
-from hipslake.steps.append.request import ATTEMPTS
-from hipslake.steps.compact.request import COMPACTIONS
-from hipslake.steps.delete.request import DELETIONS
+from hipslake.steps.attempt_places import ADOPTIONS, APPENDS, COMPACTIONS, DELETIONS, MARGINS, REASSIGNMENTS
 from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
-from hipslake.steps.margin.request import MARGINS
-from hipslake.steps.reassign.request import REASSIGNMENTS
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
@@ -40,7 +35,7 @@ def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState)
     ----------
     folder : RunFolder
     place : str
-        `ATTEMPTS`, `COMPACTIONS`, `MARGINS`, `ADOPTIONS` or `DELETIONS`.
+        `APPENDS`, `COMPACTIONS`, `MARGINS`, `ADOPTIONS` or `DELETIONS`.
     write_id : str
         Of the attempt.
     now : FrozenState
@@ -63,7 +58,7 @@ def has_committed(folder: RunFolder, catalog: Storage) -> bool:
     log = VersionLog(catalog)
     tried = [
         write_id
-        for place in (ATTEMPTS, COMPACTIONS, MARGINS, ADOPTIONS, DELETIONS)
+        for place in (APPENDS, COMPACTIONS, MARGINS, ADOPTIONS, DELETIONS)
         for write_id in _write_ids(folder, place)
     ]
     for entry in folder.storage.list(REASSIGNMENTS):
@@ -81,7 +76,7 @@ def attempts_below(storage: Storage, place: str) -> list[str]:
     place : str
     """
     runs = [RunFolder(storage.uri(entry.path)) for entry in storage.list(place)]
-    return [write_id for run in runs for write_id in _write_ids(run, ATTEMPTS)]
+    return [write_id for run in runs for write_id in _write_ids(run, APPENDS)]
 
 
 def _write_ids(folder: RunFolder, place: str) -> list[str]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from hipslake.errors import ConflictError
+from hipslake.steps.attempt_places import REASSIGNMENTS
 from hipslake.steps.reassign import reassigning
-from hipslake.steps.reassign.request import REASSIGNMENTS, ReassignReport, ReassignRequest
+from hipslake.steps.reassign.request import ReassignReport, ReassignRequest
 from hipslake.steps.reassign.run import run
 from hipslake.steps.run import RunFolder, run_uri
 

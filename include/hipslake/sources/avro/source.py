@@ -14,8 +14,8 @@ from hipslake.sources.avro.container import AvroBlock, blocks, read_header
 from hipslake.sources.avro.fields import AvroField, as_columns, columns_of, fields_of, pruned
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
+from hipslake.sources.distinct_names import check_distinct
 from hipslake.sources.file_listing import located
-from hipslake.sources.names import check_distinct
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import BATCH_BYTES, SPLIT_BYTES, Columns, DescribedSource
 from hipslake.specs.source_spec import AvroOptions

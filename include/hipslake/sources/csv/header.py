@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple
 
 from hipslake.errors import CorruptFileError, SchemaMismatchError
 from hipslake.sources.csv.text_blocks import first_row_end
-from hipslake.sources.names import check_distinct
+from hipslake.sources.distinct_names import check_distinct
 from hipslake.specs.source_spec import CsvOptions
 
 _BOM = b"\xef\xbb\xbf"

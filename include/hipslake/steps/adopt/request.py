@@ -15,8 +15,6 @@ from hipslake.steps.run import RunFolder
 
 FROZEN = "adopt/frozen.json"
 """What the run has frozen of the catalog of others, in the run folder."""
-ATTEMPTS = "adopt/attempts"
-"""The folder of the attempts, in the run folder."""
 
 
 class FrozenAdoption(Frozen):

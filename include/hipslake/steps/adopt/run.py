@@ -28,7 +28,8 @@ from hipslake.catalog.verification import problems_of_adopted
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError, VerificationError
 from hipslake.steps.adopt.others import open_frozen
-from hipslake.steps.adopt.request import ATTEMPTS, FROZEN, AdoptReport, AdoptRequest, FrozenAdoption
+from hipslake.steps.adopt.request import FROZEN, AdoptReport, AdoptRequest, FrozenAdoption
+from hipslake.steps.attempt_places import ADOPTIONS
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.index.index_files import IndexOrder
@@ -68,12 +69,12 @@ def run(request: AdoptRequest, engine: Engine) -> AdoptReport:
     frozen, inputs = folder.run(), folder.inputs()
     told = folder.read(FROZEN, FrozenAdoption)
     catalog, state = Storage.at(frozen.catalog_uri), FrozenState.of(frozen, inputs)
-    committed = committed_before(catalog, attempts_of(folder, ATTEMPTS, state))
+    committed = committed_before(catalog, attempts_of(folder, ADOPTIONS, state))
     if committed is None:
         with phases("catalog"):
             _, others = open_frozen(told, frozen.warehouse)
         with writing(catalog) as write:
-            note_attempt(folder, ATTEMPTS, write.id, state)
+            note_attempt(folder, ADOPTIONS, write.id, state)
             committed = _Adoption(frozen, inputs, told, others, catalog, write).commit(
                 engine, phases, request.file_rows
             )

@@ -13,19 +13,18 @@ from pydantic import Field
 
 from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.specs.base import Frozen
+from hipslake.steps.attempt_places import APPENDS
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, IngestedReport
 from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder
 
-ATTEMPTS = "append/attempts"
-"""The folder of the attempts, in the run folder."""
 ORDINAL = "append/ordinal.json"
 """The ordinal that the run has claimed, in the run folder."""
 
 
 def attempt_path(write_id: str, name: str) -> str:
     """A file of an attempt in the run folder."""
-    return f"{ATTEMPTS}/{write_id}/{name}"
+    return f"{APPENDS}/{write_id}/{name}"
 
 
 class ClaimedOrdinal(Frozen):

@@ -24,7 +24,8 @@ from hipslake.sources.held_sources import begin_checks
 from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.append.merge import Merged, claimed_early, merge
 from hipslake.steps.append.next_version import next_version, version_after
-from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
+from hipslake.steps.append.request import AppendReport, AppendRequest
+from hipslake.steps.attempt_places import APPENDS
 from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.run_storage import done_behind, flush, settled
@@ -61,7 +62,7 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
         If the store does not say whether the commit stands.
     """
     job = _Job(request, engine)
-    committed = committed_before(job.catalog, attempts_of(job.run.folder, ATTEMPTS, job.run.state))
+    committed = committed_before(job.catalog, attempts_of(job.run.folder, APPENDS, job.run.state))
     if committed is None and job.run.counted.rows_in == 0 and job.versions.newest() is None:
         log.info("No row has come, and nothing is published yet: there is nothing to do.")
         return AppendReport(catalog_uri=job.catalog.uri(), key=job.key)
@@ -96,7 +97,7 @@ class _Job:
         ended = done_behind(self.run.request.run_uri, self.catalog, "signs and pointers")
         with writing(self.catalog, versions=(found.number,) if found else (), ended=ended) as write:
             begin_checks(self.run.inputs.files)
-            note = partial(note_attempt, self.run.folder, ATTEMPTS, write.id, self.run.state)
+            note = partial(note_attempt, self.run.folder, APPENDS, write.id, self.run.state)
             newest = partial(newest_version, self.catalog, write.pin, found=found)
             early = partial(claimed_early, self.run, found)
             _, base, claimed, claim = together(self.catalog, note, newest, self.run.claimed_ordinal, early)

@@ -8,9 +8,6 @@ from pydantic import Field
 
 from hipslake.steps.report import CatalogReport, Request
 
-COMPACTIONS = "compact/attempts"
-"""The folder of the attempts, in the run folder; each is named by its write id."""
-
 
 class CompactRequest(Request):
     """Compact the newest version of a run's catalog."""

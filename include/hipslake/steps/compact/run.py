@@ -29,8 +29,9 @@ from hipslake.errors import ConflictError, VerificationError, VersionNotFoundErr
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import starts
+from hipslake.steps.attempt_places import COMPACTIONS
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
-from hipslake.steps.compact.request import COMPACTIONS, CompactReport, CompactRequest
+from hipslake.steps.compact.request import CompactReport, CompactRequest
 from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.steps.report import Phases

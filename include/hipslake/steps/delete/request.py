@@ -9,8 +9,6 @@ from pydantic import Field
 from hipslake.specs.base import Frozen
 from hipslake.steps.report import CatalogReport, Request
 
-DELETIONS = "delete/attempts"
-"""The folder of the attempts, in the run folder; each is named by its write id."""
 MAX_FRACTION = 0.01
 """The largest part of a catalog's rows that a delete takes out, or a reassignment moves, without `force`."""
 

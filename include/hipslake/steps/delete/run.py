@@ -7,9 +7,10 @@ import logging
 from hipslake.catalog.committing import committed_before
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.this_process import ThisProcess
+from hipslake.steps.attempt_places import DELETIONS
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.delete.deleting import delete_rows
-from hipslake.steps.delete.request import DELETIONS, DeleteOutcome, DeleteReport, DeleteRequest
+from hipslake.steps.delete.request import DeleteOutcome, DeleteReport, DeleteRequest
 from hipslake.steps.keys_file import keys_of
 from hipslake.steps.report import Phases
 from hipslake.steps.rows_to_correct import DELETE, RowsToCorrect

@@ -15,8 +15,7 @@ from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_rows import CatalogRowsSpec
 from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.evolve_table.request import EvolveTableReport, EvolveTableRequest
-from hipslake.steps.ingest.inputs import list_files
-from hipslake.steps.ingest.source_checks import MOST_FILES, spread
+from hipslake.steps.listed_files import MOST_FILES, list_files, spread
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
 from hipslake.steps.sink.catalog_rows import schema_of_catalog

@@ -25,7 +25,8 @@ from hipslake.catalog.schema import as_described, check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import BadRowsError, EmptySourceError
 from hipslake.planning.pixel_histogram import Histogram, coarser_orders
-from hipslake.sources import Source, check_names, open_source
+from hipslake.sources import Source, open_source
+from hipslake.sources.names import check_names
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels

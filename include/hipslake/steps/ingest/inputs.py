@@ -6,24 +6,18 @@ output is taken over only where all of it is the same.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from hipslake.catalog.committing import described_version
-from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
-from hipslake.sources.file_listing import rooted
 from hipslake.sources.source_file import SourceFile
-from hipslake.sources.table_formats import check_plain_files, look_above
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.environment import expand
-from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.frozen_run import FrozenInputs, FrozenObjects
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
 from hipslake.steps.known_catalog import known_catalog
+from hipslake.steps.listed_files import MOST_NAMED, list_files
 from hipslake.steps.published import number_if_made_of
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, fingerprint_of
@@ -31,11 +25,6 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import beside
 from hipslake.versions.heartbeat import abandon
 from hipslake.versions.log import VersionLog
-
-MOST_NAMED = 20
-"""Of the names that are passed over, in a report."""
-
-_log = logging.getLogger(__name__)
 
 
 def run(request: InputsRequest) -> InputsReport:
@@ -86,47 +75,6 @@ def run(request: InputsRequest) -> InputsReport:
         passed_over_count=len(passed_over),
         seconds=phases.seconds,
     )
-
-
-def list_files(
-    source: SourceSpec, given: Sequence[str] = (), *, may_be_empty: bool
-) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files of a source by URI, and the names of those that match and are not read.
-
-    Parameters
-    ----------
-    source : SourceSpec
-    given : sequence of str
-        URIs or globs that are listed in place of the source's own; each has to match a file.
-    may_be_empty : bool
-        Whether the source's own URI may match none.
-
-    Raises
-    ------
-    SourceNotFoundError
-        If there is no file, unless there may be none.
-    """
-    try:
-        places = [source.model_copy(update={"uri": uri}) for uri in given] or [source]
-        folder, _ = rooted(expand(places[0].uri))
-        with beside(folder) as begin:
-            begun = look_above(begin, folder)
-            listings = [open_source(place).listing() for place in places]
-    except SourceNotFoundError:
-        if may_be_empty and not given:
-            return (), ()
-        raise
-    for listing in listings:
-        listing.log_passed_over(_log)
-    found = {file.uri: file for listing in listings for file in listing.files}
-    check_plain_files(found, begun)
-    files = (_at(found[uri], at) for at, uri in enumerate(sorted(found)))
-    passed_over = dict.fromkeys(name for listing in listings for name in listing.passed_over)
-    return tuple(files), tuple(passed_over)
-
-
-def _at(file: SourceFile, ordinal: int) -> SourceFile:
-    return file if file.ordinal == ordinal else replace(file, ordinal=ordinal)
 
 
 def run_fingerprint(

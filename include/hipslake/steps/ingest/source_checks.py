@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.claimed_pixels import check_claims
@@ -17,17 +16,16 @@ from hipslake.catalog.evolution import evolved_schema
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import as_described, check_columns, field_text, keyed_columns
 from hipslake.errors import EmptySourceError, ReservedColumnError, SchemaMismatchError
-from hipslake.sources import Source, check_names
+from hipslake.sources import Source
 from hipslake.sources.csv.inference import TYPES, chosen, held_types
+from hipslake.sources.names import check_names
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.sphere.position_units import PositionUnit
 from hipslake.steps.ingest.newest_rows import check_newest
 from hipslake.steps.ingest.night_records import check_records
-
-MOST_FILES = 64
-"""Whose headers are read where nothing is wrong with them."""
+from hipslake.steps.listed_files import MOST_FILES, spread
 
 _ANGLES = {
     **dict.fromkeys(("deg", "degree", "degrees", "°"), "deg"),
@@ -90,12 +88,6 @@ def check_source(
             )  # the others may have what these lack
         elif standing is None or source.splits(files):  # without rows, nothing is added to a catalog
             raise
-
-
-def spread(files: Sequence[SourceFile], most: int) -> list[SourceFile]:
-    """Return so many of the files at most, spread over all of them, the first and the last among them."""
-    at = np.unique(np.linspace(0, len(files) - 1, min(len(files), most)).round().astype(int))
-    return [files[number] for number in at]
 
 
 def _check(

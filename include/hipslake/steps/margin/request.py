@@ -17,8 +17,6 @@ from hipslake.steps.report import CatalogReport, Request
 
 MARGIN_FILES = "margin/partitions.parquet"
 """The files of a run's margins, in the run folder."""
-MARGINS = "margin/attempts"
-"""The folder of the attempts, in the run folder; each is named by its write id."""
 
 
 class MarginRequest(Request):

@@ -23,11 +23,12 @@ from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
 from hipslake.library_version import __version__
 from hipslake.specs.margin_spec import distances_text
+from hipslake.steps.attempt_places import MARGINS
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, WriteReport, WriteRequest
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.kept_margins import KeptMargins, kept_margins
-from hipslake.steps.margin.request import MARGIN_FILES, MARGINS, MarginReport, MarginRequest
+from hipslake.steps.margin.request import MARGIN_FILES, MarginReport, MarginRequest
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.published import version_gone_on_from
 from hipslake.steps.report import Phases

@@ -25,13 +25,14 @@ from hipslake.catalog.published_spec import published_spec
 from hipslake.errors import CatalogNotFoundError, ConflictError, InputError, SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.append.request import AppendReport, AppendRequest
+from hipslake.steps.attempt_places import REASSIGNMENTS
 from hipslake.steps.attempts import attempts_below
 from hipslake.steps.delete.request import MAX_FRACTION
 from hipslake.steps.frozen_run import FrozenReassignment, FrozenRun
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import HistogramRequest, InputsRequest
 from hipslake.steps.reassign.new_objects import NewObjects, ReassignedRows, changed_rows, object_column
-from hipslake.steps.reassign.request import REASSIGNMENTS, ReassignOutcome
+from hipslake.steps.reassign.request import ReassignOutcome
 from hipslake.steps.registry import STEPS
 from hipslake.steps.rows_to_correct import RowsToCorrect
 from hipslake.steps.run import RunFolder, Window, run_uri, warehouse_of

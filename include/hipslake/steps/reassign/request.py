@@ -10,9 +10,6 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.delete.request import MAX_FRACTION, Value
 from hipslake.steps.report import CatalogReport, Request
 
-REASSIGNMENTS = "reassign"
-"""The folder of the attempts, in the run folder; below the write id of the run, each is a run by itself."""
-
 
 class ReassignRequest(Request):
     """Reassign rows of the newest version of a run's catalog, chosen in exactly one of the ways.

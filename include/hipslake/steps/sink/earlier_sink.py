@@ -26,7 +26,6 @@ from hipslake.errors import (
 )
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.row_routing import to_targets
-from hipslake.steps.sink.catalog_rows import standing_version
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
 from hipslake.steps.sink.source_rows import rows_of
@@ -87,6 +86,8 @@ def _brought(tried: SinkTry, before: SinkMark) -> NewRows:
     """The rows of a sink, from where they came."""
     why = "the table does not know from where"
     if before.source is not None:
+        from hipslake.steps.sink.catalog_rows import standing_version  # files need nothing of catalogs
+
         try:
             source = standing_version(before.source)
             return replace(tried.new, rows=rows_of(source, tried.engine))

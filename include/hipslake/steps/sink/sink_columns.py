@@ -13,7 +13,7 @@ from hipslake.sources.source_file import SourceFile
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.ingest.source_checks import MOST_FILES, spread
+from hipslake.steps.listed_files import MOST_FILES, spread
 from hipslake.steps.sink.source_records import check_operations, without_operations
 from hipslake.tables.fitting import check_field_names, check_fields, stored_schema
 from hipslake.tables.row_keys import check_key

@@ -7,7 +7,7 @@ from contextlib import closing
 from hipslake.sources import open_source
 from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.specs.table_writing import TableMode
-from hipslake.steps.ingest.inputs import MOST_NAMED, list_files
+from hipslake.steps.listed_files import MOST_NAMED, list_files
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink, SinkFilesReport, SinkFilesRequest

@@ -19,7 +19,6 @@ from hipslake.errors import ConflictError
 from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_writing import TableMode
 from hipslake.steps.report import Phases
-from hipslake.steps.sink.changed_rows import changes_since, check_has_columns
 from hipslake.steps.sink.count_rows import count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.known_sinks import check_not_sunk_earlier
@@ -179,6 +178,8 @@ class _Sink:
         order, now = self._order, self._table.now()
         before = None if now is None else now.marks.of(order.key)
         if now is not None and before is not None and order.spec.follows_changes and not order.force:
+            from hipslake.steps.sink.changed_rows import check_has_columns  # files need nothing of catalogs
+
             # Another partitioning is refused by the table itself.
             pixels = {field.column for field in order.spec.partition} - set(opened.rows.schema.names)
             stored = pa.schema([field for field in opened.stored if field.name not in pixels])
@@ -244,6 +245,8 @@ class _Sink:
         order = self._order
         if before is None or order.force or not order.spec.follows_changes:
             return NewRows(opened.rows, opened.stored, opened.derived, opened.deleted)
+        from hipslake.steps.sink.changed_rows import changes_since  # files need nothing of catalogs
+
         with self._phases("compare"):
             found = changes_since(order, before)
         assert isinstance(order.rows, VersionRows), "a catalog has changes"

@@ -8,8 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from hipslake.steps.append.request import ATTEMPTS
-from hipslake.steps.compact.request import COMPACTIONS
+from hipslake.steps.attempt_places import APPENDS, COMPACTIONS
 from hipslake.steps.run import RUNS, RunFolder, catalog_uri, now_utc
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
@@ -142,6 +141,6 @@ def _documents(storage: Storage, paths: Iterable[str]) -> Iterator[Any]:
 def _writes(storage: Storage, folder: str) -> list[str]:
     """The writes of a run: its own, and those of the attempts to append or to compact."""
     own = _described(storage, folder).get("write_id")
-    places = [storage.join(folder, place) for place in (ATTEMPTS, COMPACTIONS)]
+    places = [storage.join(folder, place) for place in (APPENDS, COMPACTIONS)]
     attempts = [entry.path.rpartition("/")[2] for place in places for entry in storage.list(place)]
     return [*attempts, own] if isinstance(own, str) else attempts
