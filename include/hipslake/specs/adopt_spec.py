@@ -37,6 +37,7 @@ class AdoptedSource(Frozen):
 class AdoptSpec(NamedSpec):
     """One catalog that others wrote, as one of the warehouse: `include/specs/catalogs/<name>.yaml`."""
 
+    spec_folder = "catalogs"
     of_no_outcome = frozenset({"schedule", "vacuum", "hips", "wait_minutes"})
 
     adopt: AdoptedSource

@@ -116,6 +116,9 @@ class NamedSpec(Frozen):
 
     model_config = ConfigDict(hide_input_in_errors=True)  # which may hold a secret by mistake
 
+    spec_folder: ClassVar[str]
+    """The folder of such specs in a deployment, beside those of others."""
+
     of_no_outcome: ClassVar[frozenset[str]] = frozenset()
     """Fields that decide when something is done, or what becomes of it later, but not what it is."""
 

@@ -180,6 +180,7 @@ class CompactSpec(Frozen):
 class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
+    spec_folder = "catalogs"
     of_no_outcome = frozenset({"schedule", "compact", "vacuum", "hips", "spark_above_bytes"})
     counted_if_said = frozenset({"columns", "felis", "hats", "newest", *UPSERT_KEYS})
 

@@ -15,9 +15,6 @@ from hipslake.specs.table_place import DeltaSpec, IcebergSpec, SunkFormat, Table
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 
-COMPACTION = "compaction"
-"""The key `type` of these specs: others in the same folder are of sinks."""
-
 
 class CompactionMode(StrEnum):
     """What a compaction does."""
@@ -39,6 +36,7 @@ class FolderSpec(Frozen):
 class CompactionSpec(NamedSpec):
     """One compaction, of an Iceberg table or of a folder of Parquet files."""
 
+    spec_folder = "tables"
     counted_if_said = frozenset({"format", "delta"})
 
     type: Literal["compaction"]

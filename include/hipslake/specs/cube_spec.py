@@ -122,6 +122,7 @@ class MaterialiseSpec(Frozen):
 class CubeSpec(NamedSpec, CubeColumns):
     """One cube: its columns, its datasets, and how its files are cut."""
 
+    spec_folder = "cubes"
     schedule: Following = None  # None: as its datasets have news
     conditions: str | None = Field(default=None, min_length=1)  # which rows are aligned; None: all
     materialise: MaterialiseSpec | None = None  # None: the joined rows are not kept

@@ -78,6 +78,7 @@ class SideSpec(Frozen):
 class JoinSpec(NamedSpec):
     """One join of two catalogs: what a user writes in `include/specs/joins/<name>.yaml`."""
 
+    spec_folder = "joins"
     of_no_outcome = frozenset({"schedule", "vacuum", "hips"})
     counted_if_said = frozenset({"hats"})
 

@@ -9,34 +9,25 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from hipslake.errors import SpecError
-from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import NamedSpec
-from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
-from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.plain_yaml import Document
-from hipslake.specs.table_place import IcebergSpec
-from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_model import load_yaml, text_of
+
+if TYPE_CHECKING:
+    from hipslake.specs.cube_spec import CubeSpec
+    from hipslake.specs.table_spec import TableSpec
+
+COMPACTION = "compaction"
+"""The key `type` of specs of compactions: others in the folder of tables are of sinks."""
 
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
 """The folders of specs, beside each other."""
 
 _ADOPTS = re.compile(r"^adopt[ \t]*:", re.MULTILINE)
-_JOINS: dict[str | None, type[NamedSpec]] = {"crossmatch": CrossmatchSpec, "equijoin": EquijoinSpec}
-_FOLDERS: dict[type[NamedSpec], str] = {
-    CatalogSpec: CATALOGS,
-    AdoptSpec: CATALOGS,
-    CrossmatchSpec: JOINS,
-    EquijoinSpec: JOINS,
-    TableSpec: TABLES,
-    CompactionSpec: TABLES,
-    CubeSpec: CUBES,
-}
+_JOIN_TYPES = ("crossmatch", "equijoin")
 
 Named = TypeVar("Named", bound=NamedSpec)
 
@@ -90,7 +81,7 @@ class SpecFolder:
         name : str, optional
             Of the only one that is wanted; the others are not read.
         """
-        named = self._named(_FOLDERS[model])
+        named = self._named(model.spec_folder)
         paths = [*chain(*named.values())] if name is None else named.get(name, [])
         return [path for path in paths if self._model_of(path) is model]
 
@@ -102,9 +93,7 @@ class SpecFolder:
                 model = self._model_of(path)
                 try:
                     if model is None:
-                        raise SpecError(
-                            f"{path}: type: is none of a join; write {' or '.join(map(str, _JOINS))}"
-                        )
+                        raise SpecError(f"{path}: type: is none of a join; write {' or '.join(_JOIN_TYPES)}")
                     self.load(path, model)
                 except SpecError as error:
                     found[path] = str(error)
@@ -131,12 +120,12 @@ class SpecFolder:
         spec = self._read_once(path, model)
         if isinstance(spec, SpecError):
             raise SpecError(str(spec))
-        if isinstance(spec, CubeSpec):
-            self._check_materialised_name(path, spec)
-        elif isinstance(spec, TableSpec):
-            self._check_table_place(path, spec)
-        elif not isinstance(spec, CompactionSpec):
+        if model.spec_folder == CUBES:
+            self._check_materialised_name(path, cast("CubeSpec", spec))
+        elif model.spec_folder != TABLES:
             self._check_catalog_name(path)
+        elif model is _sink_model():
+            self._check_table_place(path, cast("TableSpec", spec))
         return spec
 
     def loaded(self, model: type[Named], name: str | None = None) -> Iterator[Named]:
@@ -155,7 +144,7 @@ class SpecFolder:
 
     def all_loaded(self) -> Iterator[tuple[Path, NamedSpec]]:
         """Give every spec with its path, but for those that cannot be read."""
-        for model in _FOLDERS:
+        for model in _all_models():
             for path in self.files(model):
                 with suppress(SpecError):
                     yield path, self.load(path, model)
@@ -191,14 +180,14 @@ class SpecFolder:
         """The kind of spec that a file in one of the subfolders holds; None of a join of no known type."""
         folder = path.parent.name
         if folder == CUBES:
-            return CubeSpec
+            return _cube_model()
         if folder == CATALOGS:
-            return AdoptSpec if self._adopts(path) else CatalogSpec
+            return _catalog_model(adopts=self._adopts(path))
         if path not in self._types:
             self._types[path] = spec_type(path)
         if folder == JOINS:
-            return _JOINS.get(self._types[path])
-        return CompactionSpec if self._types[path] == COMPACTION else TableSpec
+            return _join_model(self._types[path])
+        return _compaction_model() if self._types[path] == COMPACTION else _sink_model()
 
     def _adopts(self, path: Path) -> bool:
         """Whether a file in the folder of catalogs says what it adopts, in place of a source."""
@@ -271,9 +260,10 @@ class SpecFolder:
     def _joined_rows(self) -> dict[str, list[Path]]:
         """The cubes whose joined rows become a catalog, by its name; without those that cannot be read."""
         found: dict[str, list[Path]] = defaultdict(list)
-        for path in self.files(CubeSpec):
-            cube = self._read_once(path, CubeSpec)
-            if isinstance(cube, CubeSpec) and (name := _materialised(cube)) is not None:
+        model = _cube_model()
+        for path in self.files(model):
+            cube = self._read_once(path, model)
+            if not isinstance(cube, SpecError) and (name := _materialised(cube)) is not None:
                 found[name].append(path)
         return dict(found)
 
@@ -281,9 +271,10 @@ class SpecFolder:
     def _sinks(self) -> dict[str, list[tuple[Path, TableSpec]]]:
         """The specs of sinks by the table that they feed; without those that cannot be read."""
         found: dict[str, list[tuple[Path, TableSpec]]] = defaultdict(list)
-        for path in self.files(TableSpec):
-            sink = self._read_once(path, TableSpec)
-            if isinstance(sink, TableSpec):
+        model = _sink_model()
+        for path in self.files(model):
+            sink = self._read_once(path, model)
+            if not isinstance(sink, SpecError):
                 found[sink.table].append((path, sink))
         return dict(found)
 
@@ -301,7 +292,7 @@ def _materialised(spec: CubeSpec) -> str | None:
 
 def _says_where_it_lies(spec: TableSpec) -> bool:
     """Whether it is not by the warehouse and its name alone where a table lies."""
-    return not isinstance(spec.place, IcebergSpec) or spec.place.type == "rest"
+    return spec.format.value != "iceberg" or spec.iceberg.type == "rest"
 
 
 def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:
@@ -310,3 +301,51 @@ def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:
 
 def _shown(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
+
+
+# Models are imported where a deployment has a spec of their kind: each takes milliseconds.
+
+
+def _all_models() -> list[type[NamedSpec]]:
+    """Every kind of spec."""
+    from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+
+    catalogs = [_catalog_model(adopts=adopts) for adopts in (False, True)]
+    return [*catalogs, CrossmatchSpec, EquijoinSpec, _sink_model(), _compaction_model(), _cube_model()]
+
+
+def _catalog_model(*, adopts: bool) -> type[NamedSpec]:
+    if adopts:
+        from hipslake.specs.adopt_spec import AdoptSpec
+
+        return AdoptSpec
+    from hipslake.specs.catalog_spec import CatalogSpec
+
+    return CatalogSpec
+
+
+def _join_model(kind: str | None) -> type[NamedSpec] | None:
+    """The model of joins of a type; None: there is no such type."""
+    if kind not in _JOIN_TYPES:
+        return None
+    from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+
+    return CrossmatchSpec if kind == "crossmatch" else EquijoinSpec
+
+
+def _sink_model() -> type[TableSpec]:
+    from hipslake.specs.table_spec import TableSpec
+
+    return TableSpec
+
+
+def _compaction_model() -> type[NamedSpec]:
+    from hipslake.specs.compaction_spec import CompactionSpec
+
+    return CompactionSpec
+
+
+def _cube_model() -> type[CubeSpec]:
+    from hipslake.specs.cube_spec import CubeSpec
+
+    return CubeSpec

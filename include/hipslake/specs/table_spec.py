@@ -46,6 +46,7 @@ _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
+    spec_folder = "tables"
     of_no_outcome = frozenset(
         {
             *("schedule", "vacuum", "write", "branch", "audit", "tag", "evolve", "rename", "stream"),

@@ -14,8 +14,8 @@ from contextlib import closing
 from hipslake.engine.model import Engine, StreamingEngine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import StepError
-from hipslake.specs.compaction_spec import COMPACTION as COMPACTION_TYPE
 from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.spec_folder import COMPACTION as COMPACTION_TYPE
 from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.steps.compact_table.request import FrozenCompaction
 from hipslake.steps.report import Phases
