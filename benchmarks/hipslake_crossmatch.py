@@ -19,6 +19,7 @@ import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.engine.this_process import ThisProcess
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import publish
 from hipslake.steps.ingest.request import PublishReport, PublishRequest
 from hipslake.steps.join import resolve_crossmatch
@@ -70,7 +71,7 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
     steps.here(lambda asked: verify.run(asked, ThisProcess()), VerifyRequest(run_uri=run), VerifyReport)
     steps.here(publish.run, PublishRequest(run_uri=run), PublishReport)
     steps.here(hats_view.run, HatsViewRequest(run_uri=run), HatsViewReport)
-    frozen = RunFolder(run).run()
+    frozen = FrozenRun.of(RunFolder(run))
     up = {
         step: sum(seconds for phase, seconds in report.seconds.items() if phase not in SESSION_PHASES)
         for step, report in steps.reports.items()

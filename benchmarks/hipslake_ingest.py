@@ -22,6 +22,7 @@ import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.engine.this_process import ThisProcess
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import inputs, plan, publish, resolve
 from hipslake.steps.ingest.request import (
     HistogramReport,
@@ -86,7 +87,7 @@ def ingest_spec(spec_file: Path, warehouse: Path | str, scratch: Path) -> RunSte
     """Run every step of a catalog's ingest."""
     steps = up_to_write(spec_file, warehouse, scratch)
     run = steps.run
-    if RunFolder(run).run().spec.margin.arcsec:
+    if FrozenRun.of(RunFolder(run)).spec.margin.arcsec:
         steps.in_spark("build_margin", margin_request.MarginRequest(run_uri=run), margin_request.MarginReport)
     steps.here(lambda asked: verify.run(asked, ThisProcess()), VerifyRequest(run_uri=run), VerifyReport)
     steps.here(publish.run, PublishRequest(run_uri=run), PublishReport)
@@ -133,7 +134,7 @@ def ingest(
     )
     steps = ingest_spec(spec_file, warehouse or output.resolve() / "warehouse", output)
     run = steps.run
-    frozen = RunFolder(run).run()
+    frozen = FrozenRun.of(RunFolder(run))
     up = {
         step: sum(seconds for phase, seconds in report.seconds.items() if phase not in SESSION_PHASES)
         for step, report in steps.reports.items()

@@ -24,6 +24,7 @@ from hipslake.errors import (
 )
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.old_runs import old_runs
 from hipslake.storage.folder import Storage
@@ -205,7 +206,7 @@ def test_a_run_leaves_the_reports_that_the_dag_leaves(tmp_path: Path, stars: pa.
     steps = ["resolve", "inputs", "histogram", "plan", "write", "index", "verify", "publish", "view"]
     assert told == [step for step in steps for _ in range(2)]
     folder = RunFolder(found.run_uri)
-    assert folder.run().dag_id == "catalog_ingest__stars"
+    assert FrozenRun.of(folder).dag_id == "catalog_ingest__stars"
     for step in steps:
         assert folder.storage.is_file(RunFolder.report_path(step)), step
     assert not folder.storage.exists("given")

@@ -11,6 +11,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.published_spec import published_spec
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import resolve_published
@@ -62,7 +63,7 @@ def test_nights_margins_compactions_and_upkeep_go_on(survey: Survey) -> None:
     survey.catalog.build_margin(10)
     rewritten(survey, **NEVER)
     assert resolve(survey, "back").version == survey.catalog.version
-    spec = RunFolder(f"{survey.warehouse}/_runs/back").run().spec
+    spec = FrozenRun.of(RunFolder(f"{survey.warehouse}/_runs/back")).spec
     assert (spec.name, spec.schedule) == ("stars", None)
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hipslake.steps.frozen_run import FrozenRun
 
 from tests.airflow_home import PROJECT
 from tests.dags.dag_runs import Load, check_form, states
@@ -262,7 +263,7 @@ class TestRuns:
         folder = in_process.start(tmp_path / "warehouse", stars, run_id)
         for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
             step(folder)
-        write_id = folder.run().write_id
+        write_id = FrozenRun.of(folder).write_id
         dag = load()["catalog_ingest__stars"]
         monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://sky.example.org/airflow/")
         with statsd(monkeypatch) as receiver:
@@ -274,7 +275,7 @@ class TestRuns:
         assert "airflow.hipslake.step.catalog_ingest__stars.write.rows_out" not in metrics  # as it was done
         page = "/airflow/dags/catalog_ingest__stars/plugin/catalog"
         assert links(run, dag) == {step: {"Catalogs page": page} for step in STEPS}
-        assert folder.run().write_id == write_id
+        assert FrozenRun.of(folder).write_id == write_id
         with create_session() as session:
             query = select(AssetModel.uri, AssetEvent.extra).join(
                 AssetModel, AssetModel.id == AssetEvent.asset_id

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hipslake.errors import StepError
 from hipslake.steps.cube import materialise
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.operators.run_folder import MATERIALISED, own_run_folder
 from hipslake_airflow.operators.step import ResolveOperator
@@ -119,11 +120,11 @@ def changed(document: dict[str, Any]) -> dict[str, Any]:
 def test_what_a_run_froze_cannot_be_changed_by_who_writes_in_its_folder(
     started: RunFolder, forged: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    assert started.run().catalog == "stars"
+    assert FrozenRun.of(started).catalog == "stars"
     document = json.loads(started.storage.read("run.json"))
     started.storage.write("run.json", json.dumps(forged(document)).encode())
     with pytest.raises(StepError, match="signature is"):
-        started.run()
+        FrozenRun.of(started)
 
 
 def test_a_run_of_another_place_or_key_is_refused(
@@ -132,14 +133,14 @@ def test_a_run_of_another_place_or_key_is_refused(
     other = in_process.start(tmp_path / "warehouse", stars, "second")
     started.storage.write("run.json", other.storage.read("run.json"))
     with pytest.raises(StepError, match="signature is wrong"):
-        started.run()
+        FrozenRun.of(started)
     monkeypatch.delenv("HIPSLAKE_RUN_KEY")  # without a key, what it says of itself is compared all the same
     with pytest.raises(StepError, match="is of the run in"):
-        started.run()
-    assert other.run().run_id == "second"
+        FrozenRun.of(started)
+    assert FrozenRun.of(other).run_id == "second"
     monkeypatch.setenv("HIPSLAKE_RUN_KEY", "another")
     with pytest.raises(StepError, match="signature is wrong"):
-        other.run()
+        FrozenRun.of(other)
 
 
 def test_a_run_that_names_another_warehouse_is_refused(stars: Path, tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_run_that_names_another_warehouse_is_refused(stars: Path, tmp_path: Pa
     document = json.loads(run.storage.read("run.json"))
     run.storage.write("run.json", json.dumps(document | {"warehouse": f"{tmp_path}/taken"}).encode())
     with pytest.raises(StepError, match="names the warehouse"):
-        run.run()
+        FrozenRun.of(run)
 
 
 def test_clearing_the_first_task_mends_what_was_changed(
@@ -157,7 +158,7 @@ def test_clearing_the_first_task_mends_what_was_changed(
     started.storage.write("run.json", json.dumps(changed(document)).encode())
     again = in_process.start(tmp_path / "warehouse", stars)
     assert again.uri == started.uri
-    assert again.run().source.uri.endswith("landing/*.parquet")
+    assert FrozenRun.of(again).source.uri.endswith("landing/*.parquet")
 
 
 def test_a_whole_run_is_signed_from_its_first_step_to_its_last(started: RunFolder) -> None:
@@ -168,4 +169,4 @@ def test_a_whole_run_is_signed_from_its_first_step_to_its_last(started: RunFolde
     files["files"][0]["uri"] = "/etc/passwd"
     started.storage.write("files.json", json.dumps(files).encode())
     with pytest.raises(StepError, match="signature is wrong"):
-        started.inputs()
+        FrozenInputs.of(started)

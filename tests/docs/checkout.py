@@ -19,6 +19,7 @@ from hipslake.sources import open_source
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
@@ -104,12 +105,12 @@ class Checkout:
         folder = request.folder
         in_process.freeze(folder)
         in_process.count(folder)
-        if folder.run().spec.mode is Mode.APPEND:
+        if FrozenRun.of(folder).spec.mode is Mode.APPEND:
             in_process.append(folder)
         else:
             in_process.make_plan(folder)
             in_process.write_leaves(folder)
-            if folder.run().spec.index:
+            if FrozenRun.of(folder).spec.index:
                 _index(folder)
             in_process.make_margins(folder)
             in_process.check(folder)

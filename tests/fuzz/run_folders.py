@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.request import FROZEN
 from hipslake.steps.report import Report
@@ -56,10 +57,10 @@ def _read_run_folder(case: Case, folder: Path) -> None:
     if path == FROZEN:
         frozen_join(run)
     elif path == RunFolder.RUN:
-        frozen = run.run()
+        frozen = FrozenRun.of(run)
         _ = (frozen.catalog_uri, frozen.source)
     elif path == RunFolder.FILES:
-        _ = run.inputs().total_bytes
+        _ = FrozenInputs.of(run).total_bytes
     else:
         run.read(path, Report).summary()
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from hipslake import Catalog
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake_airflow import dags_test
 from hipslake_airflow.dags_test import RunOutcome, told_at_the_end
@@ -62,7 +63,7 @@ def test_what_was_published_is_told_as_the_catalog_has_it(folder: RunFolder, out
     in_process.check(folder)
     publish(folder)
     publish(folder)  # a retry tells it once
-    catalog = Catalog.open(folder.run().catalog_uri)
+    catalog = Catalog.open(FrozenRun.of(folder).catalog_uri)
     (group,) = catalog.metadata.groups
     told = dict(line.split(maxsplit=1) for line in outcome.lines()[1:])
     assert outcome.lines()[0] == "hipslake: catalog_ingest__stars, run first, ended well"
@@ -71,7 +72,7 @@ def test_what_was_published_is_told_as_the_catalog_has_it(folder: RunFolder, out
         "rows": f"{len(catalog.read()):,}",
         "partitions": str(group.leaves),
         "size": f"{catalog.metadata.total_bytes / (1 << 20):,.1f} MiB in {group.files} files",
-        "uri": folder.run().catalog_uri,
+        "uri": FrozenRun.of(folder).catalog_uri,
         "reports": f"{folder.uri}/reports",
     }
 

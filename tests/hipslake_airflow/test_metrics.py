@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hipslake import Catalog
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.request import PublishReport
 from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder
@@ -47,7 +48,7 @@ def test_a_publish_tells_what_the_step_did_and_what_the_version_holds(
     with statsd(monkeypatch) as receiver:
         operator = publish(folder)
         found = receiver.received()
-    metadata = Catalog.open(folder.run().catalog_uri).metadata
+    metadata = Catalog.open(FrozenRun.of(folder).catalog_uri).metadata
     step = f"airflow.hipslake.step.{operator.dag_id}.publish"
     duration = found.pop(f"{step}.duration")
     assert [each.endswith("|ms") for each in duration] == [True]

@@ -11,6 +11,7 @@ from hipslake import Catalog
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.felis import digest_of, read_felis
 from hipslake.specs.felis_spec import FelisSpec
+from hipslake.steps.frozen_run import FrozenRun
 
 from tests.steps import in_process
 
@@ -113,7 +114,7 @@ def ingested(place: Path, more: dict[str, Any], run_id: str = "first") -> Catalo
     )
     folder = in_process.start(place / "warehouse", spec, run_id)
     in_process.ingest(folder)
-    return Catalog.open(folder.run().catalog_uri)
+    return Catalog.open(FrozenRun.of(folder).catalog_uri)
 
 
 def test_a_catalog_has_what_its_schema_says_and_the_spec_goes_before_it(tmp_path: Path, file: Path) -> None:

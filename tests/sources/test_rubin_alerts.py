@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.tables import read_table
 
 from tests.sources.reading import read, source
@@ -123,7 +124,7 @@ def test_a_hundred_thousand_alerts_become_a_catalog_with_all_their_values(tmp_pa
     folder = start(tmp_path / "warehouse", spec)
     ingest(folder)
     paths = read_table(folder.storage, folder.PARTITIONS)["path"].to_pylist()
-    leaves = [pq.ParquetFile(f"{folder.run().catalog_uri}/{path}") for path in paths]
+    leaves = [pq.ParquetFile(f"{FrozenRun.of(folder).catalog_uri}/{path}") for path in paths]
     for number, path in enumerate(sorted((tmp_path / "alerts").iterdir())):
         expected = read_by_fastavro(path)
         low, high = number * 10_000, (number + 1) * 10_000

@@ -16,6 +16,7 @@ import yaml
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.spark.engine import SparkEngine
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import histogram, inputs, plan, resolve, write
 from hipslake.steps.ingest.request import (
     HistogramReport,
@@ -97,7 +98,7 @@ class Run:
     @property
     def root(self) -> Path:
         """The folder of the write."""
-        return Path(self.folder.run().catalog_uri, self.folder.run().write_id)
+        return Path(FrozenRun.of(self.folder).catalog_uri, FrozenRun.of(self.folder).write_id)
 
     def table(self, path: str) -> pa.Table:
         """A table of the run folder."""

@@ -9,6 +9,7 @@ from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import VerificationError
 from hipslake.spark.engine import SparkEngine
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.index import run as index_run
 from hipslake.steps.index.index_files import IndexOrder
 from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
@@ -42,7 +43,7 @@ def run_steps(lake: Lake, engine: Engine, **spec: object) -> RunFolder:
 
 def contents(folder: RunFolder) -> dict[str, bytes]:
     """What the write left, but for what says when, and for lists of its files by their paths."""
-    root = Path(folder.run().catalog_uri, folder.run().write_id)
+    root = Path(FrozenRun.of(folder).catalog_uri, FrozenRun.of(folder).write_id)
     files = [path for path in root.rglob("*.parquet") if not path.name.startswith(("_metadata", "indexed_"))]
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 

@@ -14,6 +14,7 @@ from hipslake.catalog.verification import verify_catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import VerificationError
 from hipslake.spark.engine import SparkEngine
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.request import WriteReport
 from hipslake.steps.run import RunFolder
@@ -167,7 +168,7 @@ def test_every_problem_is_found_not_only_the_first(written: Run) -> None:
 
 
 def test_a_published_version_is_verified_by_its_uri(written: Run) -> None:
-    run = written.folder.run()
+    run = FrozenRun.of(written.folder)
     catalog = Storage.at(run.catalog_uri)
     metadata = draft_version(written.folder)
     VersionLog(catalog).commit(1, metadata.to_json(), run.write_id)

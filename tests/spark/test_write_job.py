@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import InputError, PlanError, VerificationError
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
 from pyspark.sql import SparkSession
@@ -242,7 +243,7 @@ def planned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ru
 
 @pytest.mark.parametrize("change", ["touched", "replaced", "deleted", "truncated"])
 def test_a_source_file_changed_in_mid_run_is_an_error(planned: Run, change: str) -> None:
-    path = Path(planned.folder.inputs().files[1].uri)
+    path = Path(FrozenInputs.of(planned.folder).files[1].uri)
     data, stamp = path.read_bytes(), path.stat().st_mtime_ns
     if change == "touched":
         os.utime(path, ns=(1, 1))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.steps.append.request import AppendReport
 from hipslake.steps.compact.request import CompactReport
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder, Window
 
 from tests.steps import in_process
@@ -135,7 +136,7 @@ class Survey:
     def newest_write(self) -> str:
         """The write id that the last run drew when it started."""
         runs = f"{self.warehouse}/_runs/catalog_ingest__stars"
-        return RunFolder(f"{runs}/run-{self.runs}").run().write_id
+        return FrozenRun.of(RunFolder(f"{runs}/run-{self.runs}")).write_id
 
     def night(self, number: int, rows: int = 400, seed: int = 0) -> AppendReport:
         """Land a night and append it."""

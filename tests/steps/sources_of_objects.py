@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
 from hipslake.steps.ingest import resolve, write
@@ -108,7 +109,7 @@ class Lake:
         in_process.make_plan(folder)
         request = WriteRequest(run_uri=folder.uri)
         perform(lambda asked: write.run(asked, ThisProcess()), request, WriteReport)
-        if folder.run().spec.index:
+        if FrozenRun.of(folder).spec.index:
             self.build_index(folder)
         in_process.make_margins(folder)
 

@@ -13,6 +13,7 @@ from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SpecError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.join import resolve_equijoin
 from hipslake.steps.join import run as equijoin_work
 from hipslake.steps.join.request import (
@@ -159,7 +160,7 @@ def test_changes_of_a_catalog_keep_whose_it_is(lake: Lake, objects: pa.Table) ->
 @pytest.mark.parametrize("name", ["sky", "heaven"])
 def test_the_joined_rows_of_a_cube_are_of_that_cube(lake: Lake, objects: pa.Table, name: str) -> None:
     folder = start_ingest(lake, objects)
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     folder.write(RunFolder.RUN, frozen.model_copy(update={"owner": Owner(kind="cube", name="sky")}))
     lake.finish(folder)
     storage = Storage.at(lake.open("pairs").uri)

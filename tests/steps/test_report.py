@@ -11,6 +11,7 @@ from typing import ClassVar
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import InputError, StorageError, VerificationError
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.report import Report, Request, execute_step, finished_report, job_arguments, perform
 from hipslake.steps.report import log as report_log
 from hipslake.steps.run import RunFolder
@@ -73,10 +74,12 @@ def test_a_finished_step_is_not_reused_after_a_change(folder: RunFolder, change:
     perform(count, CountRequest(run_uri=folder.uri), CountReport)
     request = CountRequest(run_uri=folder.uri, knob=2 if change == "knob" else 1)
     if change == "files":
-        inputs = folder.inputs()
+        inputs = FrozenInputs.of(folder)
         folder.write(RunFolder.FILES, inputs.model_copy(update={"fingerprint": "another"}))
     elif change == "write id":
-        folder.write(RunFolder.RUN, folder.run().model_copy(update={"write_id": "20261121T0330-0000"}))
+        folder.write(
+            RunFolder.RUN, FrozenRun.of(folder).model_copy(update={"write_id": "20261121T0330-0000"})
+        )
     elif change == "output":
         folder.storage.delete("counted.txt")
     elif change == "report":

@@ -11,6 +11,7 @@ import sys
 import threading
 
 from hipslake.spark.jobs import run_job
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake.versions.log_files import version_path
 
@@ -34,7 +35,7 @@ def stop_about_commit(root: str, version: int) -> None:
 
 def main(step: str, run_uri: str, version: str) -> None:
     folder = RunFolder(run_uri)
-    stop_about_commit(folder.run().catalog_uri, int(version))
+    stop_about_commit(FrozenRun.of(folder).catalog_uri, int(version))
     request, report = RunFolder.request_path(step), RunFolder.report_path(step)
     sys.argv[1:] = [f"--request={folder.uri_of(request)}", f"--report={folder.uri_of(report)}"]
     run_job(step)

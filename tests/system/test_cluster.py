@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hipslake import Catalog
+from hipslake.steps.frozen_run import FrozenRun
 
 from tests.steps import in_process
 from tests.stores.s3_server import running_s3
@@ -82,7 +83,7 @@ def test_workers_get_the_keys_of_a_store_from_their_driver(
             told = job.text()
         in_process.check(folder)
         finish(folder)
-        found = Catalog.open(folder.run().catalog_uri).read(rows.schema.names)
+        found = Catalog.open(FrozenRun.of(folder).catalog_uri).read(rows.schema.names)
         assert found.sort_by("id").combine_chunks().equals(rows.combine_chunks())
         assert any("CoarseGrainedExecutorBackend" in one for one in seen)
         assert not [one for one in seen if server.secret in one]
@@ -100,7 +101,7 @@ def test_a_worker_killed_during_the_write_costs_no_row(cluster: Cluster, tmp_pat
     folder = in_process.start(tmp_path / "warehouse", spec)
     for step in (in_process.freeze, in_process.count, in_process.make_plan):
         step(folder)
-    leaves = tmp_path / "warehouse" / "catalogs" / "stars" / folder.run().write_id
+    leaves = tmp_path / "warehouse" / "catalogs" / "stars" / FrozenRun.of(folder).write_id
     command = [sys.executable, "-m", "tests.system.run_operator", "write", folder.uri]
     with started(
         command, tmp_path / "log", env=environment(spark=cluster.connection, **cluster.client)

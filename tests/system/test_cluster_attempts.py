@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
@@ -66,7 +67,7 @@ def writing(cluster: Cluster, spec: Path, place: Path, **variables: str) -> Iter
     folder: RunFolder = in_process.start(place / "warehouse", spec)
     for step in (in_process.freeze, in_process.count, in_process.make_plan):
         step(folder)
-    write = place / "warehouse" / "catalogs" / "stars" / folder.run().write_id
+    write = place / "warehouse" / "catalogs" / "stars" / FrozenRun.of(folder).write_id
     command = [sys.executable, "-m", "tests.system.run_operator", "write", folder.uri]
     known = environment(spark=cluster.connection, **cluster.client, **variables)
     with started(command, place / "log", env=known) as job:

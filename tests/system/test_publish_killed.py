@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
@@ -67,7 +68,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     prepare(folder)
     made = changes(str(warehouse), str(place / "moments"), finish, folder)
     undisturbed = contents(warehouse / "catalogs" / "stars")
-    return Stage(place, folder, folder.run().write_id, source, made, undisturbed)
+    return Stage(place, folder, FrozenRun.of(folder).write_id, source, made, undisturbed)
 
 
 @pytest.mark.sampled(2)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.errors import CatalogNotFoundError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
@@ -49,7 +50,7 @@ class Stage:
 
     def visible(self) -> dict[str, bytes]:
         """The catalog, but for the folder of the run."""
-        own = self.folder.run().write_id
+        own = FrozenRun.of(self.folder).write_id
         return {name: data for name, data in contents(self.catalog).items() if not name.startswith(own)}
 
     def set(self) -> None:
@@ -88,7 +89,7 @@ def stage(place: Path, source: pa.Table, airflow: Path, request: pytest.FixtureR
         in_process.count(folder)
         in_process.make_plan(folder)
     pattern = {"histogram": "histogram/parts/*/0/*", "write": "main/dataset/Norder=*/Dir=*/Npix=*.parquet"}
-    root = {"histogram": Path(folder.uri), "write": catalog / folder.run().write_id}[step]
+    root = {"histogram": Path(folder.uri), "write": catalog / FrozenRun.of(folder).write_id}[step]
     stage = Stage(place, step, folder, source, standing, lambda: any(root.glob(pattern[step])))
     with started(stage.command(), place / f"{step}.log", env=environment()) as job:
         job.wait_until(stage.appears)
@@ -140,7 +141,7 @@ def test_another_run_sweeps_what_is_left_and_publishes(
     stage.set()
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
-    abandoned = stage.catalog / stage.folder.run().write_id
+    abandoned = stage.catalog / FrozenRun.of(stage.folder).write_id
     assert abandoned.exists() == (stage.step != "histogram")  # which writes nothing there
     following = in_process.start(stage.warehouse, stage.place / "stars.yaml", "another")
     assert not abandoned.exists()

@@ -16,6 +16,7 @@ from hipslake.api.catalog import Catalog
 from hipslake.catalog.committing import described_version
 from hipslake.errors import EmptySourceError, HipslakeError, SpecError, StepError
 from hipslake.specs.environment import expand
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.registry import STEPS, Step
 from hipslake.steps.report import CatalogReport, Report, Request, perform
@@ -224,7 +225,7 @@ class StepRunner:
     def _give_up(self) -> None:
         if not self.folder.storage.is_file(RunFolder.RUN):
             return
-        catalog, write_id = Storage.at(self.catalog_uri), self.folder.run().write_id
+        catalog, write_id = Storage.at(self.catalog_uri), FrozenRun.of(self.folder).write_id
         if not catalog.exists(write_id):
             return
         if fence(catalog, [write_id]) and VersionLog(catalog).find(write_id) is None:

@@ -12,6 +12,7 @@ from hipslake.cube.store.cube_commit import read_version
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
 from hipslake.specs.table_place import TablePlace
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
@@ -111,7 +112,7 @@ def origins_of_run(run_uri: str) -> tuple[Origin, ...]:
     """Return what the run of a catalog reads: all sides of its join, or its source files."""
     folder = RunFolder(run_uri)
     if not folder.storage.exists(RunFolder.JOIN):
-        return origins_of_files(folder.inputs().files)
+        return origins_of_files(FrozenInputs.of(folder).files)
     join = plain_json(folder.document(RunFolder.JOIN))
     sides = (join["left"], join["right"], *(each["side"] for each in join.get("further", ())))
     found = [Origin(kind="catalog", uri=side["uri"], version=str(side["version"])) for side in sides]

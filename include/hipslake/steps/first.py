@@ -147,7 +147,7 @@ def freeze_derived(
 def earlier_run(folder: RunFolder) -> FrozenRun | None:
     """Return what an earlier attempt at a run has frozen; None if there was none."""
     with suppress(StepError):  # nothing, or another library version froze it, in a form of its own
-        return folder.run()
+        return FrozenRun.of(folder)
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import AwareDatetime, Field
 
 from hipslake.catalog.metadata import Association, Owner, RowsOfNight
@@ -11,7 +13,7 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.column_description import ColumnDescription
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.steps.run import FrozenStart, Window, catalog_uri
+from hipslake.steps.run import FrozenStart, RunFolder, Window, catalog_uri
 
 
 class FrozenObjects(Frozen):
@@ -49,6 +51,17 @@ class FrozenRun(FrozenStart):
     association: Association | None = None  # of a cross-match that is to be one
     force: bool = False  # build a version even if the input is what the newest version was made of
 
+    @classmethod
+    def of(cls, folder: RunFolder) -> Self:
+        """Return what the run in a folder froze at its start.
+
+        Raises
+        ------
+        StepError
+            As of `RunFolder.read`.
+        """
+        return folder.read(RunFolder.RUN, cls)
+
     @property
     def source(self) -> SourceSpec:
         """The spec's source, with the window put into its URI."""
@@ -85,6 +98,17 @@ class FrozenInputs(Frozen):
     fingerprint: str
     unchanged_version: int | None = None  # the newest version, if it was made of exactly this
     given: bool = False  # whether a program has named the files, and not the spec
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Self:
+        """Return the list that the run in a folder froze.
+
+        Raises
+        ------
+        StepError
+            As of `RunFolder.read`.
+        """
+        return folder.read(RunFolder.FILES, cls)
 
     @property
     def total_bytes(self) -> int:

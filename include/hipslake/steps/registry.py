@@ -68,7 +68,9 @@ class Step:
     def bytes_to_handle(self, request: Request) -> int:
         """Return how many bytes a request has to handle."""
         if not self.size:
-            return request.folder.inputs().total_bytes
+            from hipslake.steps.frozen_run import FrozenInputs
+
+            return FrozenInputs.of(request.folder).total_bytes
         return int(resolve(self.size)(request))
 
     def size_for_spark(self, request: Request) -> int:
@@ -81,7 +83,9 @@ class Step:
         """
         if not self.of_ingest:
             return self.spark_above_bytes
-        said = request.folder.run().spec.spark_above_bytes
+        from hipslake.steps.frozen_run import FrozenRun
+
+        said = FrozenRun.of(request.folder).spec.spark_above_bytes
         if said is not None:
             return said
         from hipslake.specs.environment import spark_above_bytes

@@ -53,14 +53,17 @@ class Request(Frozen):
         """Return the digest of all that the outcome depends on."""
         if self.depends_on == "request":
             return self.digest()
-        inputs = self.folder.inputs().fingerprint if self.depends_on == "inputs" else ""
+        from hipslake.steps.frozen_run import FrozenInputs  # tables have none
+
+        inputs = FrozenInputs.of(self.folder).fingerprint if self.depends_on == "inputs" else ""
         return self._digest_in_run(inputs)
 
     def _digest_in_run(self, inputs: str = "") -> str:
         """Return the digest of the request, as part of its run."""
-        text = "\n".join(
-            [inputs, self.folder.run().write_id, self.step, self.model_dump_json(exclude={"run_uri"})]
-        )
+        from hipslake.steps.frozen_run import FrozenRun  # tables have none
+
+        write_id = FrozenRun.of(self.folder).write_id
+        text = "\n".join([inputs, write_id, self.step, self.model_dump_json(exclude={"run_uri"})])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def digest(self) -> str:

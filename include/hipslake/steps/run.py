@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 from pydantic import AwareDatetime, ValidationError
@@ -23,9 +23,6 @@ from hipslake.steps.run_storage import run_storage
 from hipslake.steps.signing import signed, verified
 from hipslake.storage.addresses import is_below, is_same_address
 from hipslake.storage.folder import Storage
-
-if TYPE_CHECKING:  # tasks of tables have no need of the models of catalogs
-    from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 
 RUNS = "_runs"
 CATALOGS = "catalogs"
@@ -155,18 +152,6 @@ class RunFolder:
     def uri_of(self, path: str) -> str:
         """The URI of a path in the folder."""
         return self.storage.uri(path)
-
-    def run(self) -> FrozenRun:
-        """Return what the run of a catalog froze at its start."""
-        from hipslake.steps.frozen_run import FrozenRun
-
-        return self.read(self.RUN, FrozenRun)
-
-    def inputs(self) -> FrozenInputs:
-        """Return the frozen list of source files."""
-        from hipslake.steps.frozen_run import FrozenInputs
-
-        return self.read(self.FILES, FrozenInputs)
 
     def schema(self) -> pa.Schema:
         """Return the unified schema of the source files, which the histogram step left."""

@@ -34,7 +34,9 @@ class AdoptCatalogOperator(PublishingOperator, SparkStepOperator):
     step = "adopt"
 
     def prepare(self, context: Context) -> None:
-        version = self.request(context).folder.inputs().unchanged_version
+        from hipslake.steps.frozen_run import FrozenInputs
+
+        version = FrozenInputs.of(self.request(context).folder).unchanged_version
         if version is not None:
             raise AirflowSkipException(
                 f"Version {version} was made of this state of the catalog of others, with this spec and "

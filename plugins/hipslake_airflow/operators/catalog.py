@@ -263,9 +263,10 @@ class VerifyPublishedOperator(VerifyCatalogOperator):
     """
 
     def request_fields(self, context: Context) -> dict[str, Any]:
+        from hipslake.steps.frozen_run import FrozenRun
         from hipslake.steps.run import RunFolder
 
-        catalog_uri = RunFolder(self.run_uri).run().catalog_uri
+        catalog_uri = FrozenRun.of(RunFolder(self.run_uri)).catalog_uri
         return {"catalog_uri": catalog_uri, "all_versions": bool(context["params"]["all_versions"])}
 
 

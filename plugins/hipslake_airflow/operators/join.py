@@ -72,7 +72,9 @@ class JoinOperator(SparkStepOperator):
     """
 
     def prepare(self, context: Context) -> None:
-        version = self.request(context).folder.inputs().unchanged_version
+        from hipslake.steps.frozen_run import FrozenInputs
+
+        version = FrozenInputs.of(self.request(context).folder).unchanged_version
         if version is not None:
             raise AirflowSkipException(
                 f"Version {version} was made of these versions of its catalogs, with this spec and library "

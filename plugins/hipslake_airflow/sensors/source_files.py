@@ -114,9 +114,10 @@ class SourceFilesSensor(InRunFolder, BaseSensorOperator):
         self.log.info("Found %d files.", event["files"])
 
     def _run(self) -> Any:
+        from hipslake.steps.frozen_run import FrozenRun
         from hipslake.steps.run import RunFolder
 
-        return RunFolder(self.run_uri).run()
+        return FrozenRun.of(RunFolder(self.run_uri))
 
     def _source(self) -> dict[str, Any]:
         source: dict[str, Any] = self._run().source.model_dump(mode="json")

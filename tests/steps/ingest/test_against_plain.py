@@ -14,6 +14,7 @@ from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.sources import open_source
 from hipslake.sphere.pixels import Pixel
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
@@ -64,8 +65,8 @@ def test_cells_and_leaves_are_those_of_one_sorted_table(
 
 def _sorted(folder: RunFolder) -> tuple[np.ndarray, dict[str, pa.RecordBatch]]:
     """All rows of the run: their order-29 pixels, ascending, and the columns of each group in that order."""
-    spec = folder.run().spec
-    source, files = open_source(spec.source), folder.inputs().files
+    spec = FrozenRun.of(folder).spec
+    source, files = open_source(spec.source), FrozenInputs.of(folder).files
     schema = source.schema(files)
     batches = [batch for split in source.splits(files) for batch in source.read(split, schema)]
     rows = pa.Table.from_batches(batches, schema=schema).combine_chunks().to_batches()[0]
@@ -89,7 +90,7 @@ def _plain_leaves(
     folder: RunFolder, keys: np.ndarray, groups: dict[str, pa.RecordBatch]
 ) -> dict[str, tuple[int, bytes]]:
     """Path of each leaf to its rows and its bytes; leaves that came out too large were cut again."""
-    run, leaves = folder.run(), {}
+    run, leaves = FrozenRun.of(folder), {}
     for leaf in read_table(folder.storage, RunFolder.PARTITIONS).to_pylist():
         group, pixel = leaf["group"], Pixel(leaf["order"], leaf["npix"])
         first, last = np.searchsorted(keys, pixel.interval)
@@ -102,6 +103,6 @@ def _plain_leaves(
 
 def _leaves(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
     """The same of what the step wrote."""
-    catalog = Storage.at(folder.run().catalog_uri)
+    catalog = Storage.at(FrozenRun.of(folder).catalog_uri)
     files = read_table(folder.storage, RunFolder.PARTITIONS).to_pylist()
     return {file["path"]: (file["rows"], catalog.read(file["path"])) for file in files}

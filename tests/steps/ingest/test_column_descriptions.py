@@ -19,6 +19,7 @@ from hipslake.sources import open_source
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.spec_folder import load_spec
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
@@ -68,7 +69,7 @@ def test_what_is_said_of_columns_is_in_metadata_leaves_and_what_is_read(tmp_path
 
 def test_hats_readers_find_it_in_the_common_metadata(tmp_path: Path) -> None:
     folder = published(tmp_path)
-    root = Path(folder.run().catalog_uri, folder.run().write_id, "main", "dataset")
+    root = Path(FrozenRun.of(folder).catalog_uri, FrozenRun.of(folder).write_id, "main", "dataset")
     for name in ("_common_metadata", "_metadata"):
         schema = pq.read_schema(root / name)
         assert {field: said_of(schema.field(field)) for field in SAID} == SAID
@@ -111,7 +112,7 @@ def test_ucds_of_votables_are_kept_and_the_spec_goes_before_the_file(tmp_path: P
     with_columns(spec, {"mag": {"description": "of the spec"}, "dec": {"ucd": "pos.eq.dec;meta.main"}})
     folder = in_process.start(tmp_path / "warehouse", spec)
     in_process.ingest(folder)
-    schema = Catalog.open(folder.run().catalog_uri).read().schema
+    schema = Catalog.open(FrozenRun.of(folder).catalog_uri).read().schema
     assert said_of(schema.field("mag")) == {"unit": "mag", "description": "of the spec", "ucd": "phot.mag"}
     assert said_of(schema.field("ra")) == {"ucd": "pos.eq.ra"}
     assert said_of(schema.field("dec")) == {"ucd": "pos.eq.dec;meta.main"}

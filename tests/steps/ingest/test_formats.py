@@ -9,6 +9,7 @@ import pytest
 from astropy.table import MaskedColumn, Table
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import histogram as histogram_work
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import perform
@@ -62,7 +63,7 @@ def test_a_catalog_has_the_values_nulls_units_and_descriptions_of_the_files(
     assert counted.splits == 3 if name == "votable" else counted.splits > 3
     for step in (in_process.make_plan, in_process.write_leaves, in_process.check, in_process.commit):
         step(folder)
-    catalog = Catalog.open(folder.run().catalog_uri)
+    catalog = Catalog.open(FrozenRun.of(folder).catalog_uri)
     found = catalog.read().sort_by("id")
     for column in table.colnames:
         assert found[column].to_pylist() == table[column].tolist(), column

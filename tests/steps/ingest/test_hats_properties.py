@@ -21,6 +21,7 @@ from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.exports.parquet_votable import CONTENT
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
+from hipslake.steps.frozen_run import FrozenRun
 from mocpy import MOC
 
 from tests.joins.stilts import needed_stilts
@@ -104,7 +105,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     )
     folder = in_process.start(place / "warehouse", spec)
     in_process.ingest(folder)
-    return Published(Catalog.open(folder.run().catalog_uri), rows)
+    return Published(Catalog.open(FrozenRun.of(folder).catalog_uri), rows)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,7 @@ def test_the_hats_before_opens_it_too(tmp_path: Path, older_peers_python: str) -
     told = {key: value for key, value in TOLD.items() if key != "all_extensions"}
     folder = in_process.start(tmp_path / "warehouse", spec_of(tmp_path, hats=told))
     in_process.ingest(folder)
-    answer = run_peer(older_peers_python, "-c", OLDER, folder.run().catalog_uri)
+    answer = run_peer(older_peers_python, "-c", OLDER, FrozenRun.of(folder).catalog_uri)
     columns, rows, said = json.loads(answer.splitlines()[-1])
     assert (columns, rows) == (["dec", "id", "mag", "ra"], 300)
     expected = {key: text for key, text in TEXTS.items() if key != "hats_coordinate_epoch"}
@@ -271,7 +272,7 @@ def test_without_the_block_nothing_of_it_is_published(tmp_path: Path) -> None:
     in_process.write_source(tmp_path / "landing", rows=300, files=1)
     folder = in_process.start(tmp_path / "warehouse", spec_of(tmp_path))
     in_process.ingest(folder)
-    root = Path(folder.run().catalog_uri, folder.run().write_id, "main")
+    root = Path(FrozenRun.of(folder).catalog_uri, FrozenRun.of(folder).write_id, "main")
     said = dict(line.split("=", 1) for line in (root / "hats.properties").read_text().splitlines())
     assert said["dataproduct_type"] == "object"
     assert not {key for key in said if key in TEXTS} - {"obs_description"}

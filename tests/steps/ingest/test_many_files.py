@@ -22,6 +22,7 @@ from hipslake.catalog.layouts import rejects_root
 from hipslake.engine import model
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import SourceFile, Split, open_source
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import write
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.split_list import SplitList
@@ -157,7 +158,7 @@ def test_rows_of_very_many_files_are_theirs(tmp_path: Path) -> None:
     folder = start(tmp_path / "warehouse", spec)
     ingest(folder)
     paths = read_table(folder.storage, folder.PARTITIONS)["path"].to_pylist()
-    files = [f"{folder.run().catalog_uri}/{path}" for path in paths]
+    files = [f"{FrozenRun.of(folder).catalog_uri}/{path}" for path in paths]
     found = pa.concat_tables([pq.read_table(path, columns=table.column_names) for path in files])
     assert len(files) > 10
     assert found.sort_by("id").equals(table)
@@ -183,7 +184,7 @@ def test_bad_rows_of_many_files_are_told_by_file_and_row(tmp_path: Path, format_
     assert len(report.examples) == len(bad)
     make_plan(folder)
     assert write_leaves(folder).rows_out == 120 * ROWS - len(bad)
-    run = folder.run()
+    run = FrozenRun.of(folder)
     kept = pq.ParquetDataset(f"{run.catalog_uri}/{rejects_root(run.write_id)}").read()
     told = zip(kept["_reject_file"].to_pylist(), kept["_reject_row"].to_pylist(), strict=True)
     assert {(int(Path(file).stem), row) for file, row in told} == bad

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import BadRowsError, InputError, SchemaMismatchError, StepError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest import histogram
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import perform
@@ -147,7 +148,7 @@ def published(tmp_path: Path, path: Path, **knobs: int) -> tuple[hipslake.Catalo
     report = counted(folder, **knobs)
     for step in (in_process.make_plan, in_process.write_leaves, in_process.check, in_process.commit):
         assert step(folder).ok
-    return hipslake.Catalog.open(folder.run().catalog_uri), report
+    return hipslake.Catalog.open(FrozenRun.of(folder).catalog_uri), report
 
 
 CASES = [

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.errors import CatalogFormatError, ConflictError, SourceNotFoundError, VerificationError
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
@@ -78,7 +79,7 @@ def test_metadata_says_what_was_done(warehouse: Path, spec_file: Path, catalog: 
     ingest(folder)
     metadata = json.loads((catalog / "metadata.json").read_text())
     assert metadata["total_rows"] == 3000
-    assert metadata["fingerprint"] == folder.inputs().fingerprint
+    assert metadata["fingerprint"] == FrozenInputs.of(folder).fingerprint
     assert metadata["spec"]["threshold"] == "200 rows"
     assert [entry["rows"] for entry in metadata["increments"][0]["sources"]["entries"]] == [1000, 1000, 1000]
     [increment] = metadata["increments"]
@@ -102,7 +103,7 @@ def test_a_damaged_leaf_is_not_published_and_the_write_is_done_again(
     warehouse: Path, spec_file: Path, catalog: Path
 ) -> None:
     folder = written(warehouse, spec_file)
-    leaf = next((catalog / folder.run().write_id).rglob("Npix=*.parquet"))
+    leaf = next((catalog / FrozenRun.of(folder).write_id).rglob("Npix=*.parquet"))
     good = leaf.read_bytes()
     leaf.write_bytes(good[:-7])
     with pytest.raises(VerificationError, match=leaf.name):

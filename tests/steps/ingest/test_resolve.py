@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import NotWritableError, SpecError
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.ingest.resolve import resolve_window
 from hipslake.steps.run import RunFolder, run_uri
 
@@ -29,12 +30,12 @@ NIGHT = datetime(2026, 11, 20, tzinfo=UTC)
 def test_an_edit_of_the_spec_in_mid_run_changes_nothing(warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file)
     spec_file.write_text("no longer a spec")
-    assert str(folder.run().spec.threshold) == "200 rows"
+    assert str(FrozenRun.of(folder).spec.threshold) == "200 rows"
 
 
 def test_params_override_threshold_and_layout(warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file, threshold="64 MiB", layout="hipscat")
-    spec = folder.run().spec
+    spec = FrozenRun.of(folder).spec
     assert (str(spec.threshold), spec.layout.value) == ("64 MiB", "hipscat")
 
 
@@ -62,7 +63,7 @@ def test_a_run_that_starts_over_with_another_spec_takes_a_new_write_id(
 
 def test_what_another_library_version_froze_is_frozen_anew(warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file)
-    first = folder.run().write_id
+    first = FrozenRun.of(folder).write_id
     folder.storage.write(RunFolder.RUN, b'{"frozen": "in a form of its own"}')
     assert start(warehouse, spec_file).run().write_id != first
 
@@ -70,7 +71,7 @@ def test_what_another_library_version_froze_is_frozen_anew(warehouse: Path, spec
 def test_a_published_write_is_never_written_again(warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file)
     ingest(folder)
-    published = folder.run().write_id
+    published = FrozenRun.of(folder).write_id
     assert start(warehouse, spec_file).run().write_id != published
 
 
@@ -124,12 +125,12 @@ def test_run_ids_that_differ_never_share_a_folder() -> None:
 def test_the_inputs_are_frozen_with_size_and_stamp(warehouse: Path, spec_file: Path, tmp_path: Path) -> None:
     folder = start(warehouse, spec_file)
     report = freeze(folder)
-    files = folder.inputs().files
+    files = FrozenInputs.of(folder).files
     assert [Path(file.uri).name for file in files] == ["part-0.parquet", "part-1.parquet", "part-2.parquet"]
     assert [file.size for file in files] == [
         (tmp_path / "landing" / f"part-{number}.parquet").stat().st_size for number in range(3)
     ]
-    assert report.run_fingerprint == folder.inputs().fingerprint
+    assert report.run_fingerprint == FrozenInputs.of(folder).fingerprint
 
 
 class TestWindow:

@@ -22,6 +22,7 @@ from hipslake.errors import (
     StepError,
     VersionNotFoundError,
 )
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 
@@ -133,7 +134,7 @@ def test_nothing_waits_between_the_leaves(warehouse: Path) -> None:
     folder = start(warehouse)
     in_process.publish_match(folder)
     root = Storage.at(warehouse / "catalogs" / "a_x_b")
-    names = [entry.path for entry in root.list(folder.run().write_id, recursive=True)]
+    names = [entry.path for entry in root.list(FrozenRun.of(folder).write_id, recursive=True)]
     assert not [name for name in names if name.endswith(".arrow")]
 
 

@@ -12,6 +12,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.specs.join_specs import CrossmatchSpec
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.join import run as crossmatch_work
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, frozen_join
 from hipslake.steps.join.request import FROZEN, ResolveCrossmatchReport
@@ -190,7 +191,7 @@ def test_every_side_is_frozen_and_pinned(warehouse: Path, monkeypatch: pytest.Mo
     assert (near.catalog, near.version, near.builds_margin) == ("c", 1, True)
     assert 100 < near.reach_arcsec < 120
     assert (far.catalog, far.version, far.builds_margin, far.reach_arcsec) == ("b", 1, False, 30.0)
-    assert folder.inputs().total_bytes == sum(
+    assert FrozenInputs.of(folder).total_bytes == sum(
         opened(warehouse, name).metadata.total_bytes for name in ("a", "b", "c", "b")
     )
     pinned: dict[str, int] = {}

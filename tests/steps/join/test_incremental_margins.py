@@ -17,6 +17,7 @@ from hipslake.catalog import kept_files
 from hipslake.catalog.layouts import layout_paths
 from hipslake.errors import VerificationError
 from hipslake.sphere.pixels import Pixel
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.margin import tasks
 from hipslake.steps.margin.request import MARGIN_FILES
 from hipslake.steps.tables import write_table
@@ -179,7 +180,9 @@ def test_margin_files_that_stay_are_not_opened(
             file = Path(living.uri) / each
             file.chmod(0o644)
             file.write_bytes(b"\0" * file.stat().st_size)
-        left_over = layout_paths(layout).partition_path(folder.run().write_id, before.name, Pixel(9, 7))
+        left_over = layout_paths(layout).partition_path(
+            FrozenRun.of(folder).write_id, before.name, Pixel(9, 7)
+        )
         living.storage.write(left_over, b"of an attempt that was killed")
         again = in_process.make_margins(folder)
         assert (again.files, again.files_kept) == (report.files, report.files_kept)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hipslake.steps.append.request import AppendReport
 from hipslake.steps.compact.request import CompactReport
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.run import RunFolder, Window
 
 from tests.steps import in_process
@@ -53,7 +54,7 @@ def test_from_the_task_on_that_lists_its_files(survey: Survey) -> None:
     survey.land(1, night_rows(1, 100, 5))
     window = FIRST + timedelta(days=1)
     folder = RunFolder(f"{survey.warehouse}/_runs/catalog_ingest__stars/night-1")
-    assert folder.run().start == window
+    assert FrozenRun.of(folder).start == window
     assert go_on(folder).version == 4
     survey.assert_holds_what_landed()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.errors import SpecError, VersionNotFoundError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import rollback_catalog
@@ -31,9 +32,9 @@ def test_the_run_commits_as_the_write_that_it_drew_and_is_shown(
     assert (report.version, report.parent, report.restored) == (3, 2, 1)
     assert (report.rows_in, report.rows_out, report.catalog_uri) == (3000, 3000, str(root))
     catalog = Catalog.open(root)
-    assert catalog.metadata.write_id == folder.run().write_id
+    assert catalog.metadata.write_id == FrozenRun.of(folder).write_id
     assert show(folder).version == 3
-    assert folder.run().write_id in (root / "collection.properties").read_text()
+    assert FrozenRun.of(folder).write_id in (root / "collection.properties").read_text()
     catalog.verify().raise_if_failed()
 
 
@@ -59,7 +60,7 @@ def test_what_cannot_be_brought_back_leaves_no_folder_that_waits(
     with pytest.raises(error, match=f"version {version}"):
         roll_back(folder, version)
     assert Catalog.open(root).versions() == [1, 2]
-    assert not Storage.at(root).exists(f"{folder.run().write_id}/{HEARTBEAT}")
+    assert not Storage.at(root).exists(f"{FrozenRun.of(folder).write_id}/{HEARTBEAT}")
 
 
 def test_the_content_that_is_back_is_what_the_next_run_compares_with(

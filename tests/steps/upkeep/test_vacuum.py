@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.errors import CatalogNotFoundError, SpecError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.steps.upkeep import vacuum_catalog
@@ -114,11 +115,11 @@ def test_runs_that_may_still_wait_for_their_files_stay(root: Path, warehouse: Pa
 
 def test_folders_of_runs_whose_write_lives_stay(root: Path, warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file, "waits")
-    with Heartbeat(Storage.at(root), folder.run().write_id):
+    with Heartbeat(Storage.at(root), FrozenRun.of(folder).write_id):
         pass  # a step that writes ends, and the folder waits for the next one
     age(warehouse, "catalog_ingest__stars/waits", days=30)
     assert clean(warehouse).run_folders == ()
-    (root / folder.run().write_id / HEARTBEAT).unlink()
+    (root / FrozenRun.of(folder).write_id / HEARTBEAT).unlink()
     assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/waits",)
 
 

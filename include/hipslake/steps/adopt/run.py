@@ -66,7 +66,7 @@ def run(request: AdoptRequest, engine: Engine) -> AdoptReport:
         If what is about to be published is not as it should be, or a copy is not what was copied.
     """
     phases, folder = Phases(), request.folder
-    frozen, inputs = folder.run(), folder.inputs()
+    frozen, inputs = FrozenRun.of(folder), FrozenInputs.of(folder)
     told = folder.read(FROZEN, FrozenAdoption)
     catalog, state = Storage.at(frozen.catalog_uri), FrozenState.of(frozen, inputs)
     committed = committed_before(catalog, attempts_of(folder, ADOPTIONS, state))
@@ -286,6 +286,6 @@ class _Adoption:
 
 def bytes_to_read(request: AdoptRequest) -> int:
     """Return how many bytes are read for margins and indices; that decides whether Spark runs the step."""
-    spec = request.folder.run().spec
+    spec = FrozenRun.of(request.folder).spec
     reads = bool(spec.margin.arcsec or spec.index)
-    return request.folder.inputs().total_bytes if reads else 0
+    return FrozenInputs.of(request.folder).total_bytes if reads else 0

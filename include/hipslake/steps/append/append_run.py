@@ -13,7 +13,7 @@ from hipslake.errors import ConflictError, InputError, SpecError
 from hipslake.steps.append.increment_intervals import IncrementInterval
 from hipslake.steps.append.request import ORDINAL, AppendRequest, ClaimedOrdinal
 from hipslake.steps.attempts import FrozenState
-from hipslake.steps.frozen_run import FrozenRun
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, parse
@@ -43,8 +43,8 @@ class AppendRun:
     def __init__(self, request: AppendRequest, engine: Engine) -> None:
         self.request = request
         self.folder: RunFolder = request.folder
-        self.frozen: FrozenRun = self.folder.run()
-        self.inputs = self.folder.inputs()
+        self.frozen: FrozenRun = FrozenRun.of(self.folder)
+        self.inputs = FrozenInputs.of(self.folder)
         self.counted = self.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
         self.state = FrozenState.of(self.frozen, self.inputs)
         self.key = self.frozen.start.isoformat()

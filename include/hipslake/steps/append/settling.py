@@ -33,6 +33,7 @@ from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.append.request import attempt_path
 from hipslake.steps.append.settled_night import SettledNight
 from hipslake.steps.append.state import Attempt
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.night_records import NightRecords
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import write_rows
@@ -218,7 +219,7 @@ class SettleTask:
 @lru_cache(maxsize=4)
 def _load(run_uri: str, write_id: str, version: int | None) -> _Loaded:
     folder = RunFolder(run_uri)
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     base = None if version is None else CatalogMetadata.from_json(VersionLog(catalog).read(version))
     replaced = base.increment(frozen.start.isoformat(), catalog) if base else None

@@ -24,6 +24,7 @@ from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import starts, stops
 from hipslake.steps.append.request import attempt_path
 from hipslake.steps.append.settled_night import SettledNight
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import load_superseded
@@ -167,7 +168,7 @@ def load_append_state(
         Bytes in memory of a row, per column group.
     """
     folder = RunFolder(run_uri)
-    run, storage = folder.run(), folder.storage
+    run, storage = FrozenRun.of(folder), folder.storage
     attempt = folder.read(attempt_path(write_id, "attempt.json"), Attempt)
     schema = pa.ipc.read_schema(pa.BufferReader(storage.read(attempt_path(write_id, "schema.arrow"))))
     regions = read_table(storage, attempt_path(write_id, "regions.parquet"))

@@ -58,7 +58,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
         If others kept changing the same leaves.
     """
     phases = Phases()
-    frozen = request.folder.run()
+    frozen = FrozenRun.of(request.folder)
     catalog = Storage.at(frozen.catalog_uri)
     committed = committed_before(catalog, attempts_of(request.folder, COMPACTIONS, FrozenState.of(frozen)))
     report = CompactReport(catalog_uri=catalog.uri())
@@ -95,7 +95,7 @@ def _compact(
 ) -> tuple[CatalogMetadata | None, CompactReport]:
     """Write and commit; no version if others have changed the leaves meanwhile."""
     folder, storage = request.folder, request.folder.storage
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     tables = [table.append_column("group", pa.array([group] * len(table))) for group, table in work.items()]
     rows = sum(pc.sum(table["rows"]).as_py() for table in work.values())
@@ -233,7 +233,7 @@ def _load(run_uri: str, write_id: str, task_bytes: int) -> _Work:
     leaves = [(group, leaf) for group in groups for leaf in range(len(standing[group].tree))]
     sizes = [pc.sum(standing[group].files(leaf)["bytes"]).as_py() for group, leaf in leaves]
     return _Work(
-        Storage.at(RunFolder(run_uri).run().catalog_uri),
+        Storage.at(FrozenRun.of(RunFolder(run_uri)).catalog_uri),
         published_spec(base),
         {group: base.schema_of(group) for group in groups},
         standing,
@@ -268,7 +268,7 @@ def files_to_compact(base: CatalogMetadata, catalog: Storage, min_files: int) ->
 
 def bytes_to_compact(request: CompactRequest) -> int:
     """Return how many bytes of files a compaction reads; that decides whether Spark runs the step."""
-    catalog = Storage.at(request.folder.run().catalog_uri)
+    catalog = Storage.at(FrozenRun.of(request.folder).catalog_uri)
     base = newest_version(catalog)
     if base is None:
         return 0

@@ -11,6 +11,7 @@ from hipslake.steps.attempt_places import DELETIONS
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.delete.deleting import delete_rows
 from hipslake.steps.delete.request import DeleteOutcome, DeleteReport, DeleteRequest
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.keys_file import keys_of
 from hipslake.steps.report import Phases
 from hipslake.steps.rows_to_correct import DELETE, RowsToCorrect
@@ -36,7 +37,7 @@ def run(request: DeleteRequest) -> DeleteReport:
         If others kept committing.
     """
     phases = Phases()
-    folder, frozen = request.folder, request.folder.run()
+    folder, frozen = request.folder, FrozenRun.of(request.folder)
     state, catalog = FrozenState.of(frozen), Storage.at(frozen.catalog_uri)
     committed = committed_before(catalog, attempts_of(folder, DELETIONS, state))
     if committed is not None:

@@ -29,6 +29,7 @@ from hipslake.joins.key_codes import plain_keys
 from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.index.following import (
     CannotFollowError,
     FollowedFiles,
@@ -90,7 +91,7 @@ def run(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
 def _of_run(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
     """Index what the run wrote and is about to publish."""
     phases, folder = Phases(), request.folder
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     folder.write(RunFolder.INDICES, BuiltIndices())  # of no earlier attempt
     draft = draft_leaves(folder)  # margins may be made at the same time
@@ -104,7 +105,7 @@ def _of_run(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
 def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
     """Index the newest version, and commit it with its indices as the next one."""
     phases, folder = Phases(), request.folder
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     state = FrozenState.of(frozen)
     built: tuple[BuiltIndex, ...] = ()
@@ -173,7 +174,7 @@ def _built(
     engine: Engine,
     write_id: str,
 ) -> tuple[BuiltIndex, ...]:
-    spec, found = request.folder.run().spec, []
+    spec, found = FrozenRun.of(request.folder).spec, []
     for column in spec.index:
         order = IndexOrder(
             catalog,
@@ -293,7 +294,7 @@ def bytes_to_index(request: BuildIndexRequest) -> int:
     """Return how many bytes of leaf files there are to index; that decides whether Spark runs the step."""
     if not request.published:
         return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
-    run = request.folder.run()
+    run = FrozenRun.of(request.folder)
     catalog = Storage.at(run.catalog_uri)
     newest = newest_version(catalog)
     if newest is None:

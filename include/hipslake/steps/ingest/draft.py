@@ -71,7 +71,7 @@ def draft_version(folder: RunFolder, *, parent: int | None = None) -> CatalogMet
     VerificationError
         If the steps of the run do not agree on how many rows there are.
     """
-    spec = folder.run().spec
+    spec = FrozenRun.of(folder).spec
     indices = folder.read(RunFolder.INDICES, BuiltIndices).indices if spec.index else ()
     return _drafted(folder, _margins_made(folder), indices, parent)
 
@@ -84,7 +84,7 @@ def draft_leaves(folder: RunFolder) -> CatalogMetadata:
 def _drafted(
     folder: RunFolder, margins: tuple[Margin, ...], indices: tuple[Index, ...], parent: int | None
 ) -> CatalogMetadata:
-    run, inputs, schema = folder.run(), folder.inputs(), folder.schema()
+    run, inputs, schema = FrozenRun.of(folder), FrozenInputs.of(folder), folder.schema()
     storage = Storage.at(run.catalog_uri)
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
@@ -140,7 +140,7 @@ def _margins_made(folder: RunFolder) -> tuple[Margin, ...]:
     StepError
         If the spec asks for some, and the margin step has not run.
     """
-    run = folder.run()
+    run = FrozenRun.of(folder)
     order = MarginOrder(write_id=run.write_id, spec=run.spec, radii=run.spec.margin.arcsec)
     return order.described(margin_files(folder), Storage.at(run.catalog_uri))
 
@@ -392,7 +392,7 @@ def margin_files(folder: RunFolder) -> pa.Table:
     StepError
         If the margin step has not run.
     """
-    if not folder.run().spec.margin.arcsec:
+    if not FrozenRun.of(folder).spec.margin.arcsec:
         return FILES_SCHEMA.empty_table()
     if not folder.storage.is_file(MARGIN_FILES):
         raise StepError(f"{folder.uri_of(MARGIN_FILES)} does not exist; run the margin step first")

@@ -28,7 +28,7 @@ from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source
 from hipslake.sphere.intervals import Intervals
-from hipslake.steps.frozen_run import FrozenObjects
+from hipslake.steps.frozen_run import FrozenObjects, FrozenRun
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.row_routing import to_targets
@@ -72,7 +72,7 @@ def gather_object_pixels(
     VersionNotFoundError
         The version of the objects was vacuumed since the run began.
     """
-    run = folder.run()
+    run = FrozenRun.of(folder)
     frozen, given = run.objects, run.spec.position_from
     assert frozen is not None
     assert given is not None

@@ -28,6 +28,7 @@ from hipslake.planning.pixel_histogram import Histogram, coarser_orders
 from hipslake.sources import Source, open_source
 from hipslake.sources.names import check_names
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels
 from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitFinding
@@ -65,7 +66,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     """
     phases = Phases()
     folder, storage = request.folder, request.folder.storage
-    run, inputs = folder.run(), folder.inputs()
+    run, inputs = FrozenRun.of(folder), FrozenInputs.of(folder)
     spec, source_spec = run.spec, run.source
     source = open_source(source_spec)
     parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
@@ -196,7 +197,7 @@ def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
 
 def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
     """What is left of files without rows: for an increment that is an empty night, else an error."""
-    run, inputs = folder.run(), folder.inputs()
+    run, inputs = FrozenRun.of(folder), FrozenInputs.of(folder)
     if not run.spec.mode.by_intervals:
         raise EmptySourceError(
             f"{run.source.uri}: {len(inputs.files)} files match, but they hold not one row; put files with "

@@ -13,7 +13,7 @@ from hipslake.catalog.committing import described_version
 from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.steps.frozen_run import FrozenInputs, FrozenObjects
+from hipslake.steps.frozen_run import FrozenInputs, FrozenObjects, FrozenRun
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
 from hipslake.steps.known_catalog import known_catalog
@@ -38,7 +38,7 @@ def run(request: InputsRequest) -> InputsReport:
         If the files have not the columns that the spec names: see `check_source`.
     """
     phases = Phases()
-    frozen = request.folder.run()
+    frozen = FrozenRun.of(request.folder)
     by_intervals, catalog = frozen.spec.mode.by_intervals, Storage.at(frozen.catalog_uri)
     may_be_empty = by_intervals and frozen.spec.on_empty != "fail"
     with phases("list"), beside(catalog) as begin:

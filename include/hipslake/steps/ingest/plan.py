@@ -12,6 +12,7 @@ from hipslake.planning.splits import plan_leaves
 from hipslake.sources import open_source
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanReport, PlanRequest, RowBytes
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -38,7 +39,7 @@ def run(request: PlanRequest) -> PlanReport:
     """
     phases = Phases()
     folder = request.folder
-    spec = folder.run().spec
+    spec = FrozenRun.of(folder).spec
     with phases("read"):
         counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
         histogram = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
@@ -62,7 +63,7 @@ def run(request: PlanRequest) -> PlanReport:
         group.name: _leaves_per_order(table) for group, table in zip(spec.column_groups, tables, strict=True)
     }
     plan = pa.concat_tables(tables)
-    shaping = open_source(folder.run().source).shaping_lines(folder.schema())
+    shaping = open_source(FrozenRun.of(folder).source).shaping_lines(folder.schema())
     text = _text(spec, per_order, tables) + "".join(f"{line}\n" for line in shaping)
     if spec.newest is not None:
         text += f"{spec.newest} stays: {counted.rows_superseded} of {counted.rows_in} rows are superseded\n"

@@ -14,6 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import lies_in_own_write
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.request import PublishReport, PublishRequest, WriteReport, WriteRequest
 from hipslake.steps.report import Phases
@@ -45,7 +46,7 @@ def run(request: PublishRequest) -> PublishReport:
     """
     phases = Phases()
     folder = request.folder
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     seen = VersionLog(catalog).newest() or 0
     metadata = committed_before(catalog, [frozen.write_id])

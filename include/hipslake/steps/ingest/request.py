@@ -9,6 +9,7 @@ from pydantic import Field
 from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.report import CatalogReport, FirstRequest, Report, Request
 from hipslake.steps.run import RunFolder, Window
 
@@ -59,7 +60,7 @@ class InputsRequest(Request):
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the run, once it is frozen."""
-        return self.folder.inputs().fingerprint
+        return FrozenInputs.of(self.folder).fingerprint
 
 
 class InputsReport(Report):

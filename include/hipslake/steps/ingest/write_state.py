@@ -179,7 +179,7 @@ def load_write_state(
     """
     folder = RunFolder(run_uri)
     with keeping_files(run_uri, (RunFolder.RUN, RunFolder.SCHEMA, RunFolder.PLAN, RunFolder.SPLITS)):
-        run = folder.run()
+        run = FrozenRun.of(folder)
         schema = folder.schema()
         plan = read_table(folder.storage, RunFolder.PLAN)
         splits = SplitTable.read(folder.storage, RunFolder.SPLITS)

@@ -11,6 +11,7 @@ import logging
 from hipslake.catalog.joining.right_rows import BesideMargin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.engine.model import Engine
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.join.frozen_sides import open_side
 from hipslake.steps.join.request import FrozenSide
 from hipslake.steps.margin.build_margins import build_margins
@@ -46,7 +47,7 @@ def build_margin_beside(folder: RunFolder, at: int, side: FrozenSide, arcsec: fl
     catalog = open_side(side)
     storage = _place(folder, at)
     folder.storage.delete_tree(_folder(at))
-    order = margin_order(catalog.metadata, (arcsec,), folder.run().write_id)
+    order = margin_order(catalog.metadata, (arcsec,), FrozenRun.of(folder).write_id)
     order = order.model_copy(update={"leaves_uri": catalog.uri, "leaves_mounts": catalog.metadata.mounts})
     log.info("Catalog %s has no margin of %g arcsec: it is made for this run.", catalog.uri, arcsec)
     leaves = catalog.metadata.groups[0].table(catalog.storage)

@@ -23,7 +23,7 @@ from hipslake.sources.source_file import Split
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
-from hipslake.steps.frozen_run import FrozenRun
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.ingest import plan as planning
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.histogram import store_histogram
@@ -212,7 +212,7 @@ def _store_counted(
     folder: RunFolder, schema: pa.Schema, group: str, rows: int, histogram: Histogram, weight: RowBytes
 ) -> None:
     """Leave what the histogram step of an ingest leaves."""
-    inputs = folder.inputs()
+    inputs = FrozenInputs.of(folder)
     splits = SplitList.of(Split(file.ordinal, file, "rows", 0, rows) for file in inputs.files)
     # Every row of the outcome is counted with the left catalog, whose row it is.
     of_side = np.where(np.arange(len(splits)) == 0, rows, 0)

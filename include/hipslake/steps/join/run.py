@@ -64,7 +64,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
     """
     phases = Phases()
     folder = request.folder
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     told = frozen_join(folder)
     if names_write(catalog, frozen.write_id):

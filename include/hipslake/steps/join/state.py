@@ -15,6 +15,7 @@ from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import bytes_per_task
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.write_state import GroupPlan, plans_of_groups
 from hipslake.steps.join.frozen_join import frozen_join
@@ -143,7 +144,7 @@ def store_leaves(folder: RunFolder, plan: pa.Table) -> None:
 def load_join(run_uri: str, attempt: str) -> JoinState:
     """Load what the tasks of one attempt join; another attempt may have other stretches."""
     folder = RunFolder(run_uri)
-    run = folder.run()
+    run = FrozenRun.of(folder)
     table = read_table(folder.storage, _STRETCHES)
     stretches = StretchPlan(*(table[name].to_numpy() for name in ("start", "stop", "rows")))
     return JoinState(frozen_join(folder).open(folder), run.spec, Storage.at(run.catalog_uri), stretches)
@@ -162,7 +163,7 @@ def load_outcome(run_uri: str, attempt: str, target_bytes: int, cores: int) -> O
         Of the engine: with few rows, tasks are smaller, so that every core has some.
     """
     folder = RunFolder(run_uri)
-    run, spec = folder.run(), folder.run().spec
+    run, spec = FrozenRun.of(folder), FrozenRun.of(folder).spec
     catalog, group = Storage.at(run.catalog_uri), only_group(spec)
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     row_bytes, leaves = counted.row_bytes[group].memory, read_table(folder.storage, _LEAVES)

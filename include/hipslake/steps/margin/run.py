@@ -25,6 +25,7 @@ from hipslake.library_version import __version__
 from hipslake.specs.margin_spec import distances_text
 from hipslake.steps.attempt_places import MARGINS
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, WriteReport, WriteRequest
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.kept_margins import KeptMargins, kept_margins
@@ -62,7 +63,7 @@ def run(request: MarginRequest, engine: Engine) -> MarginReport:
 def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
     """Margins of the version that a run is about to publish, into its write."""
     folder = request.folder
-    frozen = folder.run()
+    frozen = FrozenRun.of(folder)
     spec, catalog = frozen.spec, Storage.at(frozen.catalog_uri)
     order = MarginOrder(
         write_id=frozen.write_id,
@@ -102,7 +103,7 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
 
 def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
     """Margins of the newest version, committed as the next one."""
-    folder, frozen = request.folder, request.folder.run()
+    folder, frozen = request.folder, FrozenRun.of(request.folder)
     state, catalog = FrozenState.of(frozen), Storage.at(frozen.catalog_uri)
     committed = committed_before(catalog, attempts_of(folder, MARGINS, state))
     if committed is None:
@@ -262,10 +263,10 @@ def bytes_to_read(request: MarginRequest) -> int:
     """Return how many bytes of leaf files are read at most; that decides whether Spark runs the step."""
     folder = request.folder
     if request.arcsec:
-        base = newest_version(Storage.at(folder.run().catalog_uri))
+        base = newest_version(Storage.at(FrozenRun.of(folder).catalog_uri))
         return base.groups[0].bytes if base else 0
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
-    primary = folder.run().spec.column_groups[0].name
+    primary = FrozenRun.of(folder).spec.column_groups[0].name
     if written.base_version is not None and written.own_bytes is not None:  # of others no leaf is opened
         return written.own_bytes
     if primary in written.group_bytes:

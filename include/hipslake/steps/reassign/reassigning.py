@@ -152,7 +152,7 @@ def run_of_program(uri: str, catalog: str) -> FrozenRun:
     step = STEPS["resolve:published"]
     given = {"run_uri": folder.uri, "dag_id": dag_id, "run_id": run_id, "warehouse": warehouse}
     step.perform(step.request_model.model_validate({**given, "catalog": catalog}))
-    return folder.run()
+    return FrozenRun.of(folder)
 
 
 def committed_reassignment(outer: FrozenRun) -> tuple[CatalogMetadata, ReassignOutcome] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.keys_file import keys_of
 from hipslake.steps.reassign.reassigning import (
     committed_reassignment,
@@ -30,7 +31,7 @@ def run(request: ReassignRequest) -> ReassignReport:
     ConflictError
         If others kept committing.
     """
-    phases, frozen = Phases(), request.folder.run()
+    phases, frozen = Phases(), FrozenRun.of(request.folder)
     catalog = Storage.at(frozen.catalog_uri)
     done = committed_reassignment(frozen)
     if done is None:

@@ -28,6 +28,7 @@ from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.known_catalog import KnownCatalog, known_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run_storage import done_behind, flush
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 def run(request: HatsViewRequest) -> HatsViewReport:
     """Complete the tree, and then replace `current` and collection.properties."""
-    frozen = request.folder.run()
+    frozen = FrozenRun.of(request.folder)
     known = known_catalog(request.run_uri)
     catalog = Storage.at(frozen.catalog_uri)
     flush(request.folder.storage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hipslake.catalog.upkeep.restored_version import roll_back
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.steps.upkeep.request import RollbackReport, RollbackRequest
@@ -23,7 +24,7 @@ def run(request: RollbackRequest) -> RollbackReport:
         If others kept committing first.
     """
     phases = Phases()
-    frozen = request.folder.run()
+    frozen = FrozenRun.of(request.folder)
     catalog = Storage.at(frozen.catalog_uri)
     with phases("commit"):
         metadata = roll_back(catalog, request.version, write_id=frozen.write_id)

@@ -22,6 +22,7 @@ from hipslake.catalog.verification import verify_catalog, verify_log
 from hipslake.catalog.view_tree import tree_markers, writes_of_pointers
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogFormatError, VerificationError, VersionNotFoundError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.margin.request import MarginReport, MarginRequest
@@ -170,7 +171,7 @@ def _view_problems(catalog: Storage, shown: CatalogMetadata) -> list[Problem]:
 def subject(request: VerifyRequest) -> tuple[Storage, CatalogMetadata]:
     """Return the root of the catalog to verify, and the metadata to hold its files against."""
     if request.catalog_uri is None:
-        return Storage.at(request.folder.run().catalog_uri), draft_version(request.folder)
+        return Storage.at(FrozenRun.of(request.folder).catalog_uri), draft_version(request.folder)
     catalog = Storage.at(request.catalog_uri)
     data = VersionLog(catalog).read(request.version)
     return catalog, CatalogMetadata.from_json(data, where=catalog.uri())
@@ -190,7 +191,7 @@ def conclude(
         If anything is wrong; the message lists the first problems.
     """
     folder = request.folder
-    catalog_uri = request.catalog_uri or folder.run().catalog_uri
+    catalog_uri = request.catalog_uri or FrozenRun.of(folder).catalog_uri
     folder.write(RunFolder.FINDINGS, found)
     if not found.ok:
         mend = "restore the files, or ingest again with `force`"
