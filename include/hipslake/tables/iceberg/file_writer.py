@@ -119,6 +119,16 @@ class FileWriter:
         """
         return with_name_mapping(arrow_schema(self.schema), dict(self.properties))
 
+    def fitted(self, rows: pa.Table) -> pa.Table:
+        """Rows with exactly the fields of `arrow_schema`, ids included; those that have them are not touched."""
+        if rows.schema.remove_metadata().equals(self._stored_schema, check_metadata=True):
+            return rows.replace_schema_metadata(None)
+        return rows.cast(self._stored_schema)
+
+    @cached_property
+    def _stored_schema(self) -> pa.Schema:
+        return self.arrow_schema.remove_metadata()
+
     @cached_property
     def storage(self) -> Storage:
         """The storage at the folder that files go to."""
@@ -147,7 +157,7 @@ class FileWriter:
             Of the file, in the folder of the write. Written again, it is replaced.
         """
         with self.opened(partition, name) as file:
-            file.write(self.sorted(rows.cast(self.arrow_schema.remove_metadata())))
+            file.write(self.sorted(self.fitted(rows)))
         return file.written
 
     @contextmanager
@@ -313,7 +323,7 @@ class OpenFile(GrowingParquet):
 
     def write(self, rows: pa.Table) -> None:
         """Write rows with the columns of `FileWriter.arrow_schema`, in their order."""
-        rows = rows.cast(self._of.arrow_schema.remove_metadata())
+        rows = self._of.fitted(rows)
         self.add(rows, self._of.settings.rows_per_group(rows))
         self.nans.update(self._of.nan_counts(rows))
 
