@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from hipslake.joins import pair_counts as module
+from hipslake.joins import zones
 from hipslake.joins.matching import match
 from hipslake.joins.pair_counts import pair_counts
-from hipslake.joins.pair_grid import SkyPositions
+from hipslake.joins.pair_grid import SkyPositions, chord_of
+from hipslake.joins.sky_separations import ARCSEC
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial import cKDTree
@@ -24,23 +27,30 @@ def listed(left: SkyPositions, right: SkyPositions, **limits: Any) -> np.ndarray
     return np.concatenate([np.empty(0), *found])
 
 
+WAYS = ["listed", "binned"]
+
+
 def counted(
-    way: str, left: SkyPositions, right: SkyPositions, few: int = 32, **asked: Any
+    way: str, left: SkyPositions, right: SkyPositions, share: float = 0.25, **asked: Any
 ) -> tuple[int, np.ndarray | None]:
-    """What is counted on the grid, or by cells that are cut."""
+    """What is counted in zones of a share of the radius: where there are edges, pair by pair or by each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CROWD", {"grid": 1 << 40, "cells": -1}[way])
-        patch.setattr(module, "_FEW_PAIRS", few)
+        patch.setattr(module, "_LOOK_NS", {"listed": 0.0, "binned": np.inf}[way])
+        patch.setattr(module, "_THICKEST", share)
+        patch.setattr(module, "_THINNEST", share)
+        patch.setattr(zones, "_FEW", -1.0)
         found = pair_counts(left, right, **asked)
     return found.pairs, found.histogram
 
 
-@pytest.mark.parametrize("way", ["grid", "cells"])
+@pytest.mark.parametrize("way", WAYS)
 @given(
     sides=two_sides(),
     least=st.sampled_from([0.0, 0.3, 1.0]),
-    edges=st.sampled_from([None, [0.0, 1.0], [-1.0, 0.0, 0.2, 0.5, 2.0], [0.4, 0.6], [2.0, 3.0]]),
-    few=st.sampled_from([1, 4, 32]),
+    edges=st.sampled_from(
+        [None, [0.0, 1.0], [-1.0, 0.0], [-1.0, 0.0, 0.2, 0.5, 2.0], [0.4, 0.6], [2.0, 3.0]]
+    ),
+    share=st.sampled_from([0.05, 0.3, 1.0, 4.0]),
 )
 @settings(max_examples=examples(200))
 def test_counts_are_those_of_the_match(
@@ -48,13 +58,13 @@ def test_counts_are_those_of_the_match(
     sides: tuple[SkyPositions, SkyPositions, float],
     least: float,
     edges: list[float] | None,
-    few: int,
+    share: float,
 ) -> None:
     left, right, radius = sides
     limits = {"radius_arcsec": radius, "min_radius_arcsec": least * radius}
     bins = None if edges is None else np.array(edges) * radius
     separations = listed(left, right, **limits)
-    pairs, histogram = counted(way, left, right, few, **limits, edges=bins)
+    pairs, histogram = counted(way, left, right, share, **limits, edges=bins)
     assert pairs == len(separations)
     if bins is not None:
         assert histogram is not None
@@ -77,7 +87,7 @@ def test_counts_of_a_crowd_are_those_of_a_k_d_tree(place: tuple[float, float]) -
     chords = 2.0 * np.sin(np.radians(edges / 3600.0) / 2.0)
     within = trees[0].count_neighbors(trees[1], chords)
     assert within[-1] > 70 * len(left)
-    for way in ("grid", "cells"):
+    for way in WAYS:
         pairs, histogram = counted(way, left, right, radius_arcsec=150.0, edges=edges)
         assert histogram is not None
         assert (pairs, histogram.tolist()) == (within[-1], np.diff(within).tolist())
@@ -91,9 +101,11 @@ def test_pairs_at_the_very_limits_count() -> None:
     limits = np.unique(separations)
     assert len(limits) > 60
     for radius in limits[[0, 7, 30, -1]].tolist():
-        edges = np.append(limits[limits < radius][::5], radius) if radius else np.array([0.0, 1.0])
         wanted = separations[separations <= radius]
-        for way in ("grid", "cells"):
+        for way, most in (("listed", 20_000), ("binned", 200)):
+            some = limits[limits < radius]
+            some = some[:: max(5, len(some) // most)]
+            edges = np.append(some, radius) if radius else np.array([0.0, 1.0])
             pairs, histogram = counted(way, side, side, radius_arcsec=max(radius, 1e-9), edges=edges)
             assert histogram is not None
             assert pairs == len(wanted) > 1000
@@ -106,33 +118,61 @@ def test_bins_may_reach_beyond_any_separation(last: list[float]) -> None:
     left, right = crowd((10.0, 20.0), 0.5, 3000, 7), crowd((10.0, 20.0), 0.5, 3000, 8)
     edges = np.array([0.0, 50.0, 100.0, *last])
     listed_separations = listed(left, right, radius_arcsec=150.0)
-    for way in ("grid", "cells"):
+    for way in WAYS:
         pairs, histogram = counted(way, left, right, radius_arcsec=150.0, edges=edges)
         assert histogram is not None
         assert pairs == len(listed_separations) > 10_000
         assert histogram.tolist() == np.histogram(listed_separations, edges)[0].tolist()
 
 
-def test_crowds_are_counted_by_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise they would be listed after all."""
-    at_once: list[int] = []
-    plain = module._Counting._among_rows
+@pytest.mark.parametrize("edges", [None, np.array([0.0, 100.0, 150.0])])
+def test_of_a_crowd_few_pairs_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, edges: np.ndarray | None
+) -> None:
+    looked_at: list[int] = []
+    plain = module._squares_of_chords
 
-    def seen(self: Any, here: Any, there: Any, left: np.ndarray, right: np.ndarray) -> None:
-        at_once.append(int((here.counts[left] * there.counts[right]).sum()))
-        plain(self, here, there, left, right)
+    def seen(*given: Any) -> Iterator[np.ndarray]:
+        for chords in plain(*given):
+            looked_at.append(len(chords))
+            yield chords
 
-    monkeypatch.setattr(module._Counting, "_among_rows", seen)
+    monkeypatch.setattr(module, "_squares_of_chords", seen)
     left, right = crowd((10.0, 20.0), 0.2, 5000, 3), crowd((10.0, 20.0), 0.2, 5000, 4)
-    found = pair_counts(left, right, radius_arcsec=150.0)
+    found = pair_counts(left, right, radius_arcsec=150.0, edges=edges)
     assert found.pairs > 2_000_000
-    assert 0 < sum(at_once) < found.pairs
-    at_once.clear()
-    assert pair_counts(left, right, radius_arcsec=1.0).pairs > 10
-    assert not at_once
+    assert 0 < sum(looked_at) < found.pairs // (4 if edges is None else 2)
 
 
-@pytest.mark.parametrize("way", ["grid", "cells"])
+@pytest.mark.parametrize("rows", [1, 30, 3000])
+@pytest.mark.parametrize("radius", [1e-6, 0.1, 30.0, 3600.0])
+def test_zones_hold_all_rows_within_and_sure_ones_are(rows: int, radius: float) -> None:
+    """Against all pairs, at the poles, across the beginning of right ascensions, and in crowds."""
+    for place in PLACES[:7]:
+        left, right = crowd(place, 4e-4 * radius, rows, 11), crowd(place, 4e-4 * radius, 40, 12)
+        chord2 = ((left.directions[:, None] - right.directions[:, :, None]) ** 2).sum(axis=0)
+        within = chord2 <= chord_of(radius * ARCSEC) ** 2
+        for share in (0.03, 0.4, 3.0):
+            laid = zones.Zones(left, share * radius * ARCSEC)
+            times = np.zeros(within.shape, int)
+            sure = np.zeros(within.shape, int)
+            back = {(ra, dec): at for at, (ra, dec) in enumerate(zip(left.ra, left.dec, strict=True))}
+            of = np.array([back[each] for each in zip(laid.side.ra, laid.side.dec, strict=True)])
+            done = 0
+            for some, near in laid.near(right, radius * ARCSEC):
+                for at in range(len(near.probe)):
+                    row = done + near.probe[at]
+                    times[row, of[near.first[at] : near.stop[at]]] += 1
+                    sure[row, of[near.sure_first[at] : near.sure_stop[at]]] += 1
+                    assert near.first[at] <= near.sure_first[at] <= near.sure_stop[at] <= near.stop[at]
+                done += len(some)
+            assert done == len(right)
+            assert times.max(initial=0) <= 1
+            assert not (within & (times == 0)).any()
+            assert not (sure.astype(bool) & ~within).any()
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_side_without_rows_has_no_pairs(way: str) -> None:
     side, none = crowd((0.0, 0.0), 1.0, 10, 5), crowd((0.0, 0.0), 1.0, 0, 6)
     for left, right in ((side, none), (none, side), (none, none)):

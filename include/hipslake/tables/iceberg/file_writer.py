@@ -120,7 +120,7 @@ class FileWriter:
         return with_name_mapping(arrow_schema(self.schema), dict(self.properties))
 
     def fitted(self, rows: pa.Table) -> pa.Table:
-        """Rows with exactly the fields of `arrow_schema`, ids included; those that have them are not touched."""
+        """Rows with the very fields of `arrow_schema`, ids included; those that have them are not cast."""
         if rows.schema.remove_metadata().equals(self._stored_schema, check_metadata=True):
             return rows.replace_schema_metadata(None)
         return rows.cast(self._stored_schema)
