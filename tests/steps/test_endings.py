@@ -18,6 +18,7 @@ from hipslake.errors import (
 )
 from hipslake.steps.attempt_places import COMPACTIONS
 from hipslake.steps.compact import run as compact_run
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id
 
@@ -155,6 +156,6 @@ def test_a_run_that_waits_for_days_still_writes(
     start(warehouse, spec_file, "another")
     monkeypatch.undo()
     ingest(waiting)
-    catalog = Catalog.open(waiting.run().catalog_uri)
-    assert catalog.metadata.write_id == waiting.run().write_id
+    catalog = Catalog.open(FrozenRun.of(waiting).catalog_uri)
+    assert catalog.metadata.write_id == FrozenRun.of(waiting).write_id
     catalog.verify().raise_if_failed()

@@ -125,7 +125,9 @@ def test_at_every_moment_behind_the_commit_the_next_run_has_nothing_to_do_but_me
         following = in_process.start(stage.warehouse, stage.place / "stars.yaml", "third")
         assert in_process.freeze(following).unchanged_version == 2
         in_process.show(following)
-        assert stage.files(without=following.run().write_id) == stage.undisturbed, stage.changes[number]
+        assert stage.files(without=FrozenRun.of(following).write_id) == stage.undisturbed, stage.changes[
+            number
+        ]
 
 
 @pytest.mark.sampled(2)
@@ -144,5 +146,5 @@ def test_after_a_kill_before_the_commit_another_run_publishes_and_sweeps(
     assert assert_readers_see_whole_version(stage.catalog, stage.source) == 2
     in_process.start(stage.warehouse, stage.place / "stars.yaml", "fourth")
     assert not (stage.catalog / stage.write_id).exists()
-    own = following.run().write_id
+    own = FrozenRun.of(following).write_id
     assert set(stage.files()) == {name.replace(stage.write_id, own) for name in stage.undisturbed}

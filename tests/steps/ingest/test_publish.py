@@ -176,8 +176,8 @@ def test_a_run_with_nothing_to_do_leaves_no_folder_that_waits_for_its_next_step(
         step(waiting)
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
     start(warehouse, spec_file, "fourth")
-    assert not (catalog / idle.run().write_id).exists()
-    assert (catalog / waiting.run().write_id).exists()
+    assert not (catalog / FrozenRun.of(idle).write_id).exists()
+    assert (catalog / FrozenRun.of(waiting).write_id).exists()
 
 
 @pytest.mark.parametrize("change", ["a file's content", "a new file", "the threshold"])

@@ -88,8 +88,8 @@ def test_the_folder_of_a_dead_run_is_swept_and_those_of_live_and_own_writes_stay
         for step in (freeze, count, make_plan, write_leaves):
             step(folder)
     start(warehouse, spec_file)
-    assert (catalog / own.run().write_id).exists()
-    assert (catalog / other.run().write_id).exists()
+    assert (catalog / FrozenRun.of(own).write_id).exists()
+    assert (catalog / FrozenRun.of(other).write_id).exists()
 
 
 def _start_obeying_permissions(warehouse: Path, spec_file: Path) -> str:
