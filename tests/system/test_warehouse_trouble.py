@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.errors import CatalogNotFoundError, NoSpaceError, NotWritableError, StorageError
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder
 
@@ -89,7 +90,7 @@ def test_no_run_starts_in_a_warehouse_that_cannot_take_it(disk: Path, place: Pat
     within, error, mend = TROUBLES[trouble]
     with within(disk), pytest.raises(error, match=mend):
         in_process.start(disk / "warehouse", place / "stars.yaml")
-    assert in_process.start(disk / "warehouse", place / "stars.yaml").run().catalog == "stars"
+    assert FrozenRun.of(in_process.start(disk / "warehouse", place / "stars.yaml")).catalog == "stars"
 
 
 @pytest.mark.sampled(3)

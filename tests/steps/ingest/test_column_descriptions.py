@@ -53,7 +53,7 @@ def said_of(field: pa.Field) -> dict[str, str]:
 
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 def test_what_is_said_of_columns_is_in_metadata_leaves_and_what_is_read(tmp_path: Path, layout: str) -> None:
-    catalog = Catalog.open(published(tmp_path, layout).run().catalog_uri)
+    catalog = Catalog.open(FrozenRun.of(published(tmp_path, layout)).catalog_uri)
     catalog.verify().raise_if_failed()
     columns = {each.name: each for each in catalog.metadata.groups[0].columns}
     for name in ("id", "ra", "dec", "mag"):
@@ -76,7 +76,7 @@ def test_hats_readers_find_it_in_the_common_metadata(tmp_path: Path) -> None:
 
 
 def test_exports_to_fits_have_units_descriptions_and_ucds(tmp_path: Path) -> None:
-    catalog = Catalog.open(published(tmp_path).run().catalog_uri)
+    catalog = Catalog.open(FrozenRun.of(published(tmp_path)).catalog_uri)
     out = tmp_path / "out.fits"
     catalog.export(str(out))
     with fits.open(out) as opened:

@@ -140,7 +140,7 @@ def test_small_files_share_the_blocks_that_travel(tmp_path: Path, monkeypatch: p
 def test_what_goes_to_a_task_is_a_few_bytes_for_each_file(tmp_path: Path) -> None:
     land(tmp_path / "landing", 100)
     spec = write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
-    source = open_source(start(tmp_path / "warehouse", spec).run().source)
+    source = open_source(FrozenRun.of(start(tmp_path / "warehouse", spec)).source)
     splits = source.splits(source.list_files())
     listed = SplitList.of(splits)
     assert list(listed.between(0, 100)) == splits

@@ -45,34 +45,37 @@ def test_a_wrong_override_is_an_error_of_the_spec(warehouse: Path, spec_file: Pa
 
 
 def test_a_retry_keeps_the_write_id(warehouse: Path, spec_file: Path) -> None:
-    first = start(warehouse, spec_file).run().write_id
-    assert start(warehouse, spec_file).run().write_id == first
+    first = FrozenRun.of(start(warehouse, spec_file)).write_id
+    assert FrozenRun.of(start(warehouse, spec_file)).write_id == first
 
 
 def test_another_run_has_another_write_id(warehouse: Path, spec_file: Path) -> None:
-    assert start(warehouse, spec_file, "a").run().write_id != start(warehouse, spec_file, "b").run().write_id
+    assert (
+        FrozenRun.of(start(warehouse, spec_file, "a")).write_id
+        != FrozenRun.of(start(warehouse, spec_file, "b")).write_id
+    )
 
 
 def test_a_run_that_starts_over_with_another_spec_takes_a_new_write_id(
     warehouse: Path, spec_file: Path, tmp_path: Path
 ) -> None:
-    first = start(warehouse, spec_file).run().write_id
+    first = FrozenRun.of(start(warehouse, spec_file)).write_id
     write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold="100 rows")
-    assert start(warehouse, spec_file).run().write_id != first
+    assert FrozenRun.of(start(warehouse, spec_file)).write_id != first
 
 
 def test_what_another_library_version_froze_is_frozen_anew(warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file)
     first = FrozenRun.of(folder).write_id
     folder.storage.write(RunFolder.RUN, b'{"frozen": "in a form of its own"}')
-    assert start(warehouse, spec_file).run().write_id != first
+    assert FrozenRun.of(start(warehouse, spec_file)).write_id != first
 
 
 def test_a_published_write_is_never_written_again(warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file)
     ingest(folder)
     published = FrozenRun.of(folder).write_id
-    assert start(warehouse, spec_file).run().write_id != published
+    assert FrozenRun.of(start(warehouse, spec_file)).write_id != published
 
 
 def test_the_folder_of_a_dead_run_is_swept_and_those_of_live_and_own_writes_stay(

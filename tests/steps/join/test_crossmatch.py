@@ -22,7 +22,7 @@ from hipslake.errors import (
     StepError,
     VersionNotFoundError,
 )
-from hipslake.steps.frozen_run import FrozenRun
+from hipslake.steps.frozen_run import FrozenInputs, FrozenRun
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 
@@ -140,9 +140,9 @@ def test_nothing_waits_between_the_leaves(warehouse: Path) -> None:
 
 def test_a_run_over_the_same_versions_has_nothing_to_do(warehouse: Path) -> None:
     in_process.publish_match(start(warehouse))
-    assert start(warehouse, run_id="second").inputs().unchanged_version == 1
-    assert start(warehouse, run_id="third", force=True).inputs().unchanged_version is None
-    assert start(warehouse, run_id="fourth", radius_arcsec=30).inputs().unchanged_version is None
+    assert FrozenInputs.of(start(warehouse, run_id="second")).unchanged_version == 1
+    assert FrozenInputs.of(start(warehouse, run_id="third", force=True)).unchanged_version is None
+    assert FrozenInputs.of(start(warehouse, run_id="fourth", radius_arcsec=30)).unchanged_version is None
 
 
 def test_a_finished_step_is_taken_over_and_a_broken_one_is_not(warehouse: Path) -> None:
@@ -177,7 +177,7 @@ def test_only_left_rows_in_a_region_are_matched(warehouse: Path) -> None:
     assert 0 < found.metadata.total_rows == len(inside) < 3000
     assert sides[0].crossmatch(sides[1], radius_arcsec=60, region=region).num_rows < len(inside)
     assert found.metadata.description.endswith(", cone 0 10 20deg")
-    assert start(warehouse, "how: left\n", run_id="all").inputs().unchanged_version is None
+    assert FrozenInputs.of(start(warehouse, "how: left\n", run_id="all")).unchanged_version is None
     with pytest.raises(RegionError):
         start(warehouse, run_id="wrong", region="cone of light")
 
@@ -207,9 +207,9 @@ def test_only_rows_that_pass_the_filters_are_matched(warehouse: Path) -> None:
     assert found.metadata.description == (
         "a (id < 1500 and dec > 0) and, where there is one, b (id is not null and ra < 200) within 60 arcsec"
     )
-    assert in_process.start_match(warehouse, file, "again").inputs().unchanged_version == 1
+    assert FrozenInputs.of(in_process.start_match(warehouse, file, "again")).unchanged_version == 1
     file.write_text(file.read_text().replace("dec > 0", "dec > 1"))
-    assert in_process.start_match(warehouse, file, "other").inputs().unchanged_version is None
+    assert FrozenInputs.of(in_process.start_match(warehouse, file, "other")).unchanged_version is None
 
 
 def test_filters_that_leave_nothing_publish_nothing(warehouse: Path) -> None:

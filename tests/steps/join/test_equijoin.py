@@ -11,6 +11,7 @@ import yaml
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CoPartitionError, EmptySourceError, FilterError, SpecError
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.join import resolve_equijoin
 from hipslake.steps.join import run as equijoin_work
 from hipslake.steps.join.request import (
@@ -146,9 +147,9 @@ def test_light_curves_of_rows_that_pass_are_published(lake: Lake) -> None:
     assert found.metadata.description == (
         "objects (class = 3) with nested sources (flux > 105 and time < 60500)"
     )
-    assert start(lake, **fields).inputs().unchanged_version is not None
+    assert FrozenInputs.of(start(lake, **fields)).unchanged_version is not None
     fields["right"]["filters"] = "flux > 106"
-    assert start(lake, **fields).inputs().unchanged_version is None
+    assert FrozenInputs.of(start(lake, **fields)).unchanged_version is None
 
 
 @pytest.mark.peers
@@ -163,8 +164,8 @@ def test_light_curves_are_published_and_read_by_lsdb(lake: Lake, peers_python: s
 
 def test_a_run_with_nothing_new_says_so(lake: Lake) -> None:
     publish(lake)
-    assert start(lake).inputs().unchanged_version is not None
-    assert start(lake, how="left").inputs().unchanged_version is None
+    assert FrozenInputs.of(start(lake)).unchanged_version is not None
+    assert FrozenInputs.of(start(lake, how="left")).unchanged_version is None
 
 
 def test_what_cannot_be_joined_is_refused_before_anything_is_read(lake: Lake, tmp_path: Path) -> None:

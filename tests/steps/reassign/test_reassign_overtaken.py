@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hipslake.errors import ConflictError
 from hipslake.steps.attempt_places import REASSIGNMENTS
+from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.reassign import reassigning
 from hipslake.steps.reassign.request import ReassignReport, ReassignRequest
 from hipslake.steps.reassign.run import run
@@ -28,7 +29,7 @@ def step(survey: UpsertSurvey, name: str, **given: Any) -> ReassignReport:
     """The step in a run of its own, or once more in the same."""
     folder = RunFolder(run_uri(str(survey.warehouse), "catalog_reassign__stars", name))
     if not folder.storage.is_file(RunFolder.RUN):
-        frozen = survey.start(0).run()
+        frozen = FrozenRun.of(survey.start(0))
         folder.write(RunFolder.RUN, frozen.model_copy(update={"run_uri": folder.uri}))
     return run(ReassignRequest(run_uri=folder.uri, **given))
 
