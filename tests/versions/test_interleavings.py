@@ -267,15 +267,16 @@ MANY = {
 }
 
 
+SHORT = ("vacuum and night",)  # so few requests that two interruptions are soon tried
 LONG = ("two attempts at one write", "vacuum and two attempts at one rollback")
 SOME = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MANY]
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SOME)
-def test_no_version_loses_a_file_with_one_interruption_of_many(name: str) -> None:
+def test_no_version_loses_a_file_with_few_interruptions_of_many(name: str) -> None:
     before, acts = MANY[name]
-    assert explored(laid_out(*before), acts, check, interruptions=1) > 100
+    assert explored(laid_out(*before), acts, check, interruptions=2 if name in SHORT else 1) > 100
 
 
 @pytest.mark.sampled(2)
