@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +64,31 @@ def test_an_error_comes_after_the_rows_before_it(landing: Storage) -> None:
     with pytest.raises(InputError, match=r"1\.parquet"):
         came.extend(batch for _, batch in reading)
     assert sum(batch.num_rows for batch in came) == 100
+
+
+def test_of_a_store_the_next_split_is_opened_once_rows_of_one_are_there(landing: Storage) -> None:
+    """And no further one; of a disk, none."""
+    source, splits = put(landing, 300, 300, 300, 300)
+    by_file = [next(split for split in splits if split.file.ordinal == at) for at in range(4)]
+    ahead = 0 if landing.is_local else 1
+    begun: list[int] = []
+    changed = threading.Condition()
+
+    class Watched:
+        def read(self, split: Split, *given: Any) -> Iterator[pa.RecordBatch]:
+            with changed:
+                begun.append(split.file.ordinal)
+                changed.notify_all()
+            yield from source.read(split, *given)
+
+    reading = read_splits(Watched(), iter(by_file), rows(0, 1).schema)  # type: ignore[arg-type]
+    for most in (1, 2, 3, 4):
+        next(reading)
+        opened = min(most + ahead, 4)
+        with changed:
+            changed.wait_for(lambda opened=opened: len(begun) >= opened, timeout=10)
+        assert begun == list(range(opened))
+    reading.close()
 
 
 def test_who_stops_early_leaves_no_thread(landing: Storage) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.sources.file_listing import located
 from hipslake.sources.source_file import SeekPoint, SourceFile, Split
 
 COLUMNS = pa.schema(
@@ -30,6 +31,7 @@ COLUMNS = pa.schema(
 
 _OF_FILE = ("size", "stamp", "uri", "place")
 _TASKS_PER_CORE = 5
+_TASKS_PER_CORE_OF_STORES = 3  # of which each waits for its first split, and reads the others ahead
 _TASK_BYTES = 4 << 30  # that a task reads, unless there are more tasks than cores anyway
 _OPENING_BYTES = 1 << 20  # that are read in about the time that opening a file takes
 
@@ -117,7 +119,9 @@ class SplitList:
         files = self.file_ordinals
         sizes = self.table["size"].to_numpy() / np.bincount(files)[files]
         upto = np.cumsum(sizes + _OPENING_BYTES)
-        tasks = min(len(self), max(_TASKS_PER_CORE * cores, int(upto[-1] // task_bytes)))
+        is_near = located(next(self.between(0, 1)).file)[0].is_local
+        per_core = _TASKS_PER_CORE if is_near else _TASKS_PER_CORE_OF_STORES
+        tasks = min(len(self), max(per_core * cores, int(upto[-1] // task_bytes)))
         shares = upto[-1] * np.arange(1, tasks) / tasks
         cuts = np.searchsorted(upto, shares * (1 + 1e-9), side="right")  # as many as a share has room for
         return tuple(pairwise(np.unique([0, *cuts.tolist(), len(self)]).tolist()))
