@@ -90,6 +90,7 @@ class RunFolder:
     PLAN = "plan/plan.parquet"
     PLAN_SUMMARY = "plan/summary.txt"
     PARTITIONS = "write/partitions.parquet"
+    ENDS = "write/ends.parquet"
     COVERAGE = "write/coverage.json"
     FINDINGS = "verify/findings.json"
     JOIN = "join/frozen.json"

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.coverage import coverage_map
+from hipslake.catalog.hats.known_leaves import NOTHING_KNOWN
 from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
@@ -16,6 +17,7 @@ from hipslake.errors import ConflictError, VerificationError, VersionNotFoundErr
 from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.draft import draft_version
+from hipslake.steps.ingest.leaf_ends import stored_ends
 from hipslake.steps.ingest.request import PublishReport, PublishRequest, WriteReport, WriteRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -49,17 +51,18 @@ def run(request: PublishRequest) -> PublishReport:
     frozen = FrozenRun.of(folder)
     catalog = Storage.at(frozen.catalog_uri)
     seen = VersionLog(catalog).newest() or 0
-    metadata = committed_before(catalog, [frozen.write_id])
+    metadata = committed_before(catalog, [frozen.write_id]) if seen else None
     if metadata is None:
         _check_verified(folder)
         with ExitStack() as stack:
             _hold_base(stack, folder, catalog)
             heartbeat = stack.enter_context(Heartbeat(catalog, frozen.write_id, rest=False))
             with phases("files"):
-                _write_files(folder, catalog)
+                draft = draft_version(folder, parent=seen or None)
+                _write_files(folder, catalog, draft)
                 delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
             with phases("commit"):
-                metadata = commit_next(catalog, heartbeat, lambda: _next_version(folder, catalog), seen=seen)
+                metadata = commit_next(catalog, heartbeat, _Numbered(catalog, draft).next, seen=seen)
     else:  # an attempt was killed after its commit; its heart beats no more
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     with phases("pointers"):
@@ -102,22 +105,33 @@ def _hold_base(held: ExitStack, folder: RunFolder, catalog: Storage) -> None:
         ) from None
 
 
-def _write_files(folder: RunFolder, catalog: Storage) -> None:
+def _write_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
     """Write what goes with the leaf files, into the folder that nobody looks into yet."""
-    metadata = draft_version(folder)
     with ThreadPoolExecutor(1) as pool:
-        view = pool.submit(_write_hats_files, catalog, metadata)
+        view = pool.submit(_write_hats_files, folder, catalog, metadata)
         for group in metadata.groups:
             write_skymap(catalog, metadata, group.name)
         view.result()
 
 
-def _write_hats_files(catalog: Storage, metadata: CatalogMetadata) -> None:
+def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
     # Where leaves lie in other writes, the tree is built by the step `view`, which names them here first.
     if metadata.layout is Layout.HATS and lies_in_own_write(metadata):
-        write_hats_files(catalog, metadata, coverage_map(metadata.increments[0], catalog))
+        known = NOTHING_KNOWN._replace(written=stored_ends(folder))
+        write_hats_files(catalog, metadata, coverage_map(metadata.increments[0], catalog), known)
 
 
-def _next_version(folder: RunFolder, catalog: Storage) -> CatalogMetadata:
-    """As it is built from the source alone, what others commit only moves its number."""
-    return draft_version(folder, parent=VersionLog(catalog).newest())
+class _Numbered:
+    """A version that is built from the source alone: what others commit only moves its number."""
+
+    def __init__(self, catalog: Storage, draft: CatalogMetadata) -> None:
+        self._log, self._draft = VersionLog(catalog), draft
+        self._is_first = True
+
+    def next(self) -> CatalogMetadata:
+        """The version after the newest one; the first time, after the one that was the newest at first."""
+        if not self._is_first:
+            parent = self._log.newest()
+            self._draft = self._draft.model_copy(update={"version": (parent or 0) + 1, "parent": parent})
+        self._is_first = False
+        return self._draft

@@ -201,7 +201,11 @@ class PublishRequest(Request):
     """Publish a verified run."""
 
     step: ClassVar[str] = "publish"
-    reads: ClassVar[tuple[str, ...]] = (*DRAFTED_FROM, RunFolder.report_path("verify"))
+    reads: ClassVar[tuple[str, ...]] = (
+        *DRAFTED_FROM,
+        RunFolder.report_path("verify"),
+        RunFolder.ENDS,
+    )
 
 
 class PublishReport(IngestedReport):

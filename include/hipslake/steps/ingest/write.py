@@ -15,9 +15,10 @@ from hipslake.engine.scratch import blocks_in_write
 from hipslake.errors import StepError, VerificationError
 from hipslake.planning.splits import bytes_per_task
 from hipslake.sphere.pixels import starts
+from hipslake.steps.ingest.leaf_ends import store_ends
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.ingest.write_state import WriteState
-from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, WriteTask
+from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, WRITTEN_SCHEMA, WriteTask
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -72,19 +73,21 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
         engine.progress("write", rows=groups * counted.rows_out, done=task.written),
         blocks_in_write(catalog, exchange_root(write_id), size) as scratch,
     ):
-        files = engine.exchange(
+        written = engine.exchange(
             sources=len(task.sources),
             mapper=task.route,
             targets=state.targets,
             reducer=task.write,
-            result=RESULT_SCHEMA,
+            result=WRITTEN_SCHEMA,
             block_bytes=request.block_bytes,
             scratch=scratch,
         )
-    files = along_the_curve(files, [plan.group for plan in state.plans])
+    files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
         write_table(folder.storage, RunFolder.PARTITIONS, files)
+        if not catalog.is_local:
+            store_ends(folder, written)
         delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
     per_group = {plan.group: files.filter(pc.equal(files["group"], plan.group)) for plan in state.plans}
     return WriteReport(

@@ -26,6 +26,7 @@ from hipslake.sources.names import REJECT_COLUMNS
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
+from hipslake.steps.ingest.leaf_ends import ENDS_SCHEMA, MOST_BYTES, TaskEnds
 from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
 from hipslake.steps.ingest.write_state import GroupPlan, WriteState, load_write_state
 from hipslake.storage.folder import Storage
@@ -37,6 +38,7 @@ MIN_BLOCK_BYTES = 256 << 10
 MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
 
 RESULT_SCHEMA = pa.schema([("group", pa.string()), *PARTITION_SCHEMA])
+WRITTEN_SCHEMA = pa.schema([*RESULT_SCHEMA, *ENDS_SCHEMA])
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,17 @@ class WriteTask:
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks]
         blocks.clear()
-        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
+        # Of a disk, whoever needs the ends of a file soon has them.
+        ends = TaskEnds(0 if state.catalog.is_local else MOST_BYTES // state.targets)
+        with LeafWriter(
+            state.catalog, state.write_id, state.spec, plan.group, plan.schema, wrote=ends.wrote
+        ) as writer:
             for leaf in plan.leaves_of(target):
                 pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
                 mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
                 writer.write(pixel, mine)
                 self.written.add(int(plan.rows[leaf]))
-        yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
+        yield pa.RecordBatch.from_pylist(ends.with_ends(writer.files), schema=WRITTEN_SCHEMA)
 
 
 def route_splits(

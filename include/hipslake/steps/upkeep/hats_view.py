@@ -260,7 +260,9 @@ def _draw(
             write_skymap(catalog, metadata, group.name)
 
 
-def write_hats_files(catalog: Storage, metadata: CatalogMetadata, point_map: PointMap) -> None:
+def write_hats_files(
+    catalog: Storage, metadata: CatalogMetadata, point_map: PointMap, known: KnownLeaves | None = None
+) -> None:
     """Write the files that HATS readers need beside the leaves; those that complete the groups come last.
 
     Parameters
@@ -271,8 +273,10 @@ def write_hats_files(catalog: Storage, metadata: CatalogMetadata, point_map: Poi
         Of a version of layout hats.
     point_map : PointMap
         Its rows per pixel.
+    known : KnownLeaves, optional
+        What need not be read of leaf files.
     """
-    last = _write_but_markers(catalog, metadata, point_map, None)
+    last = _write_but_markers(catalog, metadata, point_map, known)
     together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
 
 
