@@ -52,6 +52,7 @@ def run(request: PublishRequest) -> PublishReport:
     catalog = Storage.at(frozen.catalog_uri)
     seen = VersionLog(catalog).newest() or 0
     metadata = committed_before(catalog, [frozen.write_id]) if seen else None
+    committed: bytes | None = None
     if metadata is None:
         _check_verified(folder)
         with ExitStack() as stack:
@@ -62,11 +63,14 @@ def run(request: PublishRequest) -> PublishReport:
                 _write_files(folder, catalog, draft)
                 delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
             with phases("commit"):
-                metadata = commit_next(catalog, heartbeat, _Numbered(catalog, draft).next, seen=seen)
+                numbered = _Numbered(catalog, draft)
+                metadata = commit_next(catalog, heartbeat, numbered.next, seen=seen)
+                if metadata is numbered.draft:  # and no other attempt has committed it
+                    committed = metadata.to_json()
     else:  # an attempt was killed after its commit; its heart beats no more
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     with phases("pointers"):
-        newest = point_at_newest(catalog)
+        newest = point_at_newest(catalog, known=metadata.version, committed=committed)
     log.info("Version %d of %s is published; the newest is %d.", metadata.version, frozen.catalog_uri, newest)
     return PublishReport(
         rows_in=metadata.rows_read,
@@ -125,13 +129,13 @@ class _Numbered:
     """A version that is built from the source alone: what others commit only moves its number."""
 
     def __init__(self, catalog: Storage, draft: CatalogMetadata) -> None:
-        self._log, self._draft = VersionLog(catalog), draft
+        self._log, self.draft = VersionLog(catalog), draft
         self._is_first = True
 
     def next(self) -> CatalogMetadata:
         """The version after the newest one; the first time, after the one that was the newest at first."""
         if not self._is_first:
             parent = self._log.newest()
-            self._draft = self._draft.model_copy(update={"version": (parent or 0) + 1, "parent": parent})
+            self.draft = self.draft.model_copy(update={"version": (parent or 0) + 1, "parent": parent})
         self._is_first = False
-        return self._draft
+        return self.draft
