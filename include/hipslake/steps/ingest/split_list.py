@@ -31,7 +31,7 @@ COLUMNS = pa.schema(
 
 _OF_FILE = ("size", "stamp", "uri", "place")
 _TASKS_PER_CORE = 5
-_TASKS_PER_CORE_OF_STORES = 3  # of which each waits for its first split, and reads the others ahead
+_TASKS_PER_CORE_OF_STORES = 2  # of which each waits for its first split, and reads the others ahead
 _TASK_BYTES = 4 << 30  # that a task reads, unless there are more tasks than cores anyway
 _OPENING_BYTES = 1 << 20  # that are read in about the time that opening a file takes
 
