@@ -1,8 +1,9 @@
 """A proxy before an S3 server that makes every request take longer, counts requests, and limits bandwidth.
 
 It runs in a process of its own, on one core, in one thread. Heads are parsed; bodies pass as they come, in
-large pieces. Nothing that is sent is changed, `Host` included, so signatures stay valid: clients sign for the
-proxy's address. Each connection of a client has one to the server, and both stay open.
+large pieces, which the kernel moves from socket to socket (`splice`) where their length is known. Nothing
+that is sent is changed, `Host` included, so signatures stay valid: clients sign for the proxy's address. Each
+connection of a client has one to the server, and both stay open.
 
 A request waits before the server hears of it, and a second time before its answer where the client first asks
 whether it may send the body (`Expect: 100-continue`), since both are round trips.
@@ -15,7 +16,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import json
+import os
 import re
 import socket
 import subprocess
@@ -29,6 +32,8 @@ from benchmarks.processes import ROOT, environment
 from benchmarks.store_requests import Asked
 
 _PIECE = 256 << 10
+_PIPE = 1 << 20
+_MOVED = 64 << 10  # bytes of a body from which on the kernel moves them
 _MOST_HEAD = 64 << 10
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
@@ -99,6 +104,7 @@ class _End:
         self._buffer = bytearray(_PIECE)
         self._came = memoryview(b"")
         self.sent_at = 0.0  # when its last bytes were handed over: from then on the other side may have them
+        self._pipe: tuple[int, int] | None = None  # that bytes pass from here to the other end
 
     async def more(self) -> memoryview:
         """What came, or comes next; empty at the end. It holds until the next call."""
@@ -140,6 +146,9 @@ class _End:
             return 0
         passed = 0
         while left != 0 or chunks is not None:
+            if left is not None and left >= _MOVED and not self._came and not bandwidth.bytes_per_second:
+                await self._move(left, to)
+                return passed + left
             came = await self.more()
             if not came:
                 if chunks is not None or left is not None:
@@ -156,6 +165,55 @@ class _End:
                 break
             left = None if left is None else left - size
         return passed
+
+    async def _move(self, left: int, to: _End) -> None:
+        """Pass on so many bytes through a pipe: the kernel hands over pages, and copies none."""
+        if self._pipe is None:
+            self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            fcntl.fcntl(self._pipe[1], fcntl.F_SETPIPE_SZ, _PIPE)
+        leaves, enters = self._pipe
+        while left:
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            size = await _moved(self.sock, enters, min(left, _PIPE), of=self.sock)
+            if not size:
+                raise ConnectionResetError
+            left -= size
+            to.sent_at = time.monotonic()
+            while size:
+                size -= await _moved(leaves, to.sock, size, of=to.sock)
+
+    def close(self) -> None:
+        """Close the pipe."""
+        for end in self._pipe or ():
+            os.close(end)
+        self._pipe = None
+
+
+async def _moved(
+    source: int | socket.socket, target: int | socket.socket, most: int, *, of: socket.socket
+) -> int:
+    """Move bytes between a socket and a pipe, once the socket is ready; how many they were."""
+    loop = asyncio.get_running_loop()
+    enters = target is not of
+    here, there = (each if isinstance(each, int) else each.fileno() for each in (source, target))
+    while True:
+        try:
+            return os.splice(here, there, most, flags=os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK)
+        except BlockingIOError:
+            ready = loop.create_future()
+            watch, leave = (
+                (loop.add_reader, loop.remove_reader) if enters else (loop.add_writer, loop.remove_writer)
+            )
+            watch(of.fileno(), _settle, ready)
+            try:
+                await ready
+            finally:
+                leave(of.fileno())
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
 
 
 class _Proxy:
@@ -182,9 +240,9 @@ class _Proxy:
                     await _End(client).head()
                     await loop.sock_sendall(client, _NO_SERVER)
                     return
-                ends = _End(client), _End(upstream)
-                while await self._exchange(number, *ends):
-                    pass
+                with contextlib.closing(_End(client)) as here, contextlib.closing(_End(upstream)) as there:
+                    while await self._exchange(number, here, there):
+                        pass
 
     async def _exchange(self, number: int, client: _End, server: _End) -> bool:
         """Pass on a request and its answer; whether the connection goes on."""
