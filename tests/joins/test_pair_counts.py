@@ -79,6 +79,16 @@ def crowd(place: tuple[float, float], width: float, rows: int, seed: int) -> Sky
     return placed(place[0] + across / max(np.cos(np.radians(place[1])), 0.01), place[1] + up)
 
 
+def round_crowd(place: tuple[float, float], width: float, rows: int, seed: int) -> SkyPositions:
+    """Rows around a place, a pole too, that thin out from there; width in degrees."""
+    ra, dec = place
+    rng = np.random.default_rng(seed)
+    across, up = rng.normal(scale=width, size=(2, rows))
+    if abs(dec) < 90.0:
+        return placed(ra + across / np.cos(np.radians(dec)), dec + up)
+    return placed(np.degrees(np.arctan2(across, up)), np.copysign(90.0 - np.hypot(across, up), dec))
+
+
 @pytest.mark.parametrize("place", PLACES[:7])
 def test_counts_of_a_crowd_are_those_of_a_k_d_tree(place: tuple[float, float]) -> None:
     left, right = crowd(place, 0.5, 6000, 1), crowd(place, 0.5, 4000, 2)
@@ -126,8 +136,9 @@ def test_bins_may_reach_beyond_any_separation(last: list[float]) -> None:
 
 
 @pytest.mark.parametrize("edges", [None, np.array([0.0, 100.0, 150.0])])
+@pytest.mark.parametrize("place", [(10.0, 20.0), (0.0, 20.0), (0.0, 90.0), (0.0, -90.0)])
 def test_of_a_crowd_few_pairs_are_looked_at(
-    monkeypatch: pytest.MonkeyPatch, edges: np.ndarray | None
+    monkeypatch: pytest.MonkeyPatch, place: tuple[float, float], edges: np.ndarray | None
 ) -> None:
     looked_at: list[int] = []
     plain = module._squares_of_chords
@@ -138,7 +149,7 @@ def test_of_a_crowd_few_pairs_are_looked_at(
             yield chords
 
     monkeypatch.setattr(module, "_squares_of_chords", seen)
-    left, right = crowd((10.0, 20.0), 0.2, 5000, 3), crowd((10.0, 20.0), 0.2, 5000, 4)
+    left, right = round_crowd(place, 0.04, 5000, 3), round_crowd(place, 0.04, 5000, 4)
     found = pair_counts(left, right, radius_arcsec=150.0, edges=edges)
     assert found.pairs > 2_000_000
     assert 0 < sum(looked_at) < found.pairs // (4 if edges is None else 2)

@@ -126,32 +126,33 @@ class Zones:
         nearest = np.maximum(np.maximum(low - dec, dec - high), 0.0)  # that a row of the zone may be
         smaller = np.cos(np.minimum(np.maximum(np.abs(low), np.abs(high)), np.abs(dec) + most))
         width = _half_width(most, nearest, np.cos(dec) * smaller) + _SLACK_PARTS
-        whole = 2.0 * width >= _TURN
-        begin = np.where(whole, 0.0, np.floor(ra - width)).astype(np.int64)
-        end = np.where(whole, _TURN, np.ceil(ra + width)).astype(np.int64)
-        keys = zone * _TURN
-        first = np.searchsorted(self._along, keys + np.maximum(begin, 0))
-        stop = np.searchsorted(self._along, keys + np.minimum(end, _TURN))
-        sure_first = sure_stop = stop
+        # Around a pole: a whole turn that is cut opposite of the row.
+        whole, half, near = 2.0 * width >= _TURN, _TURN // 2, np.floor(ra)
+        begin = np.where(whole, near - half, np.floor(ra - width)).astype(np.int64)
+        end = np.where(whole, near + half, np.ceil(ra + width)).astype(np.int64)
+        # What lies beyond the end of a turn is at its beginning, and the other way round.
         around = np.flatnonzero((begin < 0) | (end > _TURN))
+        turned = np.concatenate([np.zeros(len(probe), np.int64), np.where(begin < 0, _TURN, -_TURN)[around]])
+        entry = np.concatenate([np.arange(len(probe)), around])
+        keys = zone[entry] * _TURN
+
+        def at(right_ascension: Int64s) -> Int64s:
+            """The first row of an entry's zone from there on."""
+            found: Int64s = np.searchsorted(
+                self._along, keys + np.clip(right_ascension[entry] + turned, 0, _TURN)
+            )
+            return found
+
+        first, stop = at(begin), at(end)
+        sure_first = sure_stop = stop
         if sure and least > 0.0 and (stop - first).sum() > _FEW * len(first):
             farthest = np.maximum(high - dec, dec - low)
             larger = np.cos(np.where(low * high < 0.0, 0.0, np.minimum(np.abs(low), np.abs(high))))
             width = _half_width(least, farthest, np.cos(dec) * larger) - _SLACK_PARTS
-            begin_sure, end_sure = np.ceil(ra - width).astype(np.int64), np.floor(ra + width).astype(np.int64)
-            some = np.flatnonzero((end_sure > begin_sure) & (begin >= 0) & (end <= _TURN) & ~whole)
-            sure_first, sure_stop = stop.copy(), stop.copy()
-            sure_first[some] = np.searchsorted(self._along, keys[some] + begin_sure[some])
-            sure_stop[some] = np.searchsorted(self._along, keys[some] + end_sure[some])
-        if not len(around):
-            return Ranges(probe, first, stop, sure_first, sure_stop)
-        # What lies beyond the end of a turn is at its beginning, and the other way round.
-        begin, end, keys = begin[around], end[around], keys[around]
-        left = np.searchsorted(self._along, keys + np.where(begin < 0, begin + _TURN, 0))
-        right = np.searchsorted(self._along, keys + np.where(begin < 0, _TURN, end - _TURN))
-        more = Ranges(probe[around], left, right, right, right)
-        ranges = Ranges(probe, first, stop, sure_first, sure_stop)
-        return Ranges(*(np.concatenate(each) for each in zip(ranges, more, strict=True)))
+            begin, end = np.ceil(ra - width).astype(np.int64), np.floor(ra + width).astype(np.int64)
+            holds = (end > begin)[entry]
+            sure_first, sure_stop = np.where(holds, at(begin), stop), np.where(holds, at(end), stop)
+        return Ranges(probe[entry], first, stop, sure_first, sure_stop)
 
 
 def _parts(ra: Floats) -> Floats:
