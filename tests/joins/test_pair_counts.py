@@ -72,6 +72,20 @@ def test_counts_are_those_of_the_match(
         assert histogram.tolist() == np.histogram(separations, bins)[0].tolist()
 
 
+def count_looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pairs are looked at, each time."""
+    looked_at: list[int] = []
+    plain = module._Near.looked_at
+
+    def seen(*given: Any) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        for chord2, rows in plain(*given):
+            looked_at.append(len(chord2))
+            yield chord2, rows
+
+    monkeypatch.setattr(module._Near, "looked_at", seen)
+    return looked_at
+
+
 def crowd(place: tuple[float, float], width: float, rows: int, seed: int) -> SkyPositions:
     """Rows in a square around a place, in any order; width in degrees."""
     rng = np.random.default_rng(seed)
@@ -122,6 +136,33 @@ def test_pairs_at_the_very_limits_count() -> None:
             assert histogram.tolist() == np.histogram(wanted, edges)[0].tolist()
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("times", [(1, 30), (30, 1), (20, 20)])
+def test_rows_of_one_place_are_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch, times: tuple[int, int], shuffled: bool, way: str
+) -> None:
+    """Such as those of light curves."""
+    rng = np.random.default_rng(9)
+    looked_at = count_looked_at(monkeypatch)
+    for radius, place in ((1.0, (10.0, 20.0)), (1e-6, (0.0, 90.0)), (300.0, (0.0, -20.0))):
+        places = [round_crowd(place, radius / 3600, 40, seed) for seed in (1, 1)]
+        sides = []
+        for side, most in zip(places, times, strict=True):
+            rows = np.repeat(np.arange(40), rng.integers(1, most + 1, 40))
+            sides.append(side.take(rng.permutation(rows) if shuffled else rows))
+        left, right = sides
+        limits: dict[str, Any] = {"radius_arcsec": radius, "min_radius_arcsec": 0.1 * radius}
+        separations = listed(left, right, **limits)
+        edges = np.append(np.unique(separations)[::200], 1.1 * radius)
+        looked_at.clear()
+        pairs, histogram = counted(way, left, right, **limits, edges=edges)
+        assert histogram is not None
+        assert pairs == len(separations) > 1000
+        assert histogram.tolist() == np.histogram(separations, edges)[0].tolist()
+        assert 0 < max(looked_at) <= 40 * 40 < pairs
+
+
 @pytest.mark.parametrize("last", [[151.0], [648_000.0], [1e6, 1_296_000.0, 2e6], [1e300]])
 def test_bins_may_reach_beyond_any_separation(last: list[float]) -> None:
     """A chord grows with its angle up to half a turn alone: edges beyond must not say what is in a bin."""
@@ -140,15 +181,7 @@ def test_bins_may_reach_beyond_any_separation(last: list[float]) -> None:
 def test_of_a_crowd_few_pairs_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, place: tuple[float, float], edges: np.ndarray | None
 ) -> None:
-    looked_at: list[int] = []
-    plain = module._squares_of_chords
-
-    def seen(*given: Any) -> Iterator[np.ndarray]:
-        for chords in plain(*given):
-            looked_at.append(len(chords))
-            yield chords
-
-    monkeypatch.setattr(module, "_squares_of_chords", seen)
+    looked_at = count_looked_at(monkeypatch)
     left, right = round_crowd(place, 0.04, 5000, 3), round_crowd(place, 0.04, 5000, 4)
     found = pair_counts(left, right, radius_arcsec=150.0, edges=edges)
     assert found.pairs > 2_000_000

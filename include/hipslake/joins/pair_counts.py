@@ -2,7 +2,8 @@
 
 Rows are put into zones of declination (`hipslake.joins.zones`), the thinner the more pairs a row has. What
 ranges of a zone say is safe from rounding, and pairs that they leave open are held against the limits as the
-match itself does it: so the numbers are those of the match.
+match itself does it: so the numbers are those of the match. Rows of one and the same place, such as those of
+a light curve, are looked at once.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _ZONE_PAIRS = 16.0  # pairs that take as long to look at as a zone to search
 _LOOK_NS, _SEARCH_NS, _ROOT_NS = 55.0, 1000.0, 130.0
 """What a row costs: for each pair that is looked at; to count those below an edge; and for that again, times
 the square root of the number of pairs."""
+_MOST_PLACES = 0.75  # of rows: where more differ, that some do not is no gain
 _ROUNDED = 1e-12  # of the square of a chord: more than rounding makes of a separation
 
 
@@ -84,8 +86,8 @@ class _Counting:
     """Counts the pairs of two sides."""
 
     def __init__(self, left: SkyPositions, right: SkyPositions) -> None:
-        self._probes, self._base = sorted((left, right), key=len)
-        self._by_height: dict[int, tuple[Zones, SkyPositions]] = {}
+        self._probes, self._base = sorted(map(_Places.of, (left, right)), key=lambda side: len(side.at))
+        self._by_height: dict[int, _Laid] = {}
 
     def up_to(self, limit: float) -> int:
         """Count the pairs that are so many arcseconds apart at most."""
@@ -115,70 +117,163 @@ class _Counting:
         """Look at the separation of each pair."""
         pairs, bins = 0, len(edges) - 1
         histogram = np.zeros(bins, np.int64)
-        radius = limits[1] * ARCSEC
-        zones, probes = self._zones(radius)
-        for some, near in zones.near(probes, radius, sure=False):
-            for chord2 in _squares_of_chords(zones.side, some, near):
+        for found in self._laid(limits[1] * ARCSEC).near(limits[1] * ARCSEC, sure=False):
+            for chord2, rows in found.looked_at():
                 separations = separation_of(chord2)
-                separations = separations[(separations >= limits[0]) & (separations <= limits[1])]
-                pairs += len(separations)
+                within = (separations >= limits[0]) & (separations <= limits[1])
+                separations = separations[within]
                 after = np.searchsorted(edges, separations, side="right")  # edges that are not above it
                 after[separations == edges[-1]] = bins
-                histogram += np.bincount(after, minlength=bins + 2)[1 : bins + 1]
+                if rows is None:
+                    pairs += len(separations)
+                    histogram += np.bincount(after, minlength=bins + 2)[1 : bins + 1]
+                    continue
+                rows = rows[within]
+                pairs += int(rows.sum())
+                counts = np.zeros(bins + 2, np.int64)
+                np.add.at(counts, after, rows)
+                histogram += counts[1 : bins + 1]
         return PairCounts(pairs, histogram)
 
     def pairs_of_a_row(self, radius: float) -> float:
-        """About how many rows are within a radius, in radians, of a row of the smaller side."""
+        """About how many places are within a radius, in radians, of one of the smaller side."""
+        sides = self._probes.at, self._base.at
         probes, base = (
             side.take(slice(None, None, -(-len(side) // most)))
-            for side, most in zip((self._probes, self._base), _SAMPLED, strict=True)
+            for side, most in zip(sides, _SAMPLED, strict=True)
         )
         found = Zones(base, radius).near(probes, radius, sure=False)
         candidates = sum(int((near.stop - near.first).sum()) for _, near in found)
-        return _IN_CIRCLE * candidates / len(probes) * len(self._base) / len(base)
+        return _IN_CIRCLE * candidates / len(probes) * len(sides[1]) / len(base)
 
     def _within(self, limit: float, *, closed: bool) -> int:
         """Count the pairs up to a separation in arcseconds, or below it."""
         radius = limit * ARCSEC
         lowest, highest = (chord_of(radius) ** 2 * (1.0 + by) for by in (-_ROUNDED, _ROUNDED))
-        zones, probes = self._zones(radius)
         pairs = 0
-        for some, near in zones.near(probes, radius):
-            pairs += int((near.sure_stop - near.sure_first).sum())
-            for chord2 in _squares_of_chords(zones.side, some, near):
-                pairs += int(np.count_nonzero(chord2 < lowest))
-                at_limit = separation_of(chord2[(chord2 >= lowest) & (chord2 <= highest)])
-                pairs += int(np.count_nonzero(at_limit <= limit if closed else at_limit < limit))
+        for found in self._laid(radius).near(radius):
+            pairs += found.surely()
+            for chord2, rows in found.looked_at():
+                pairs += _counted(chord2 < lowest, rows)
+                unsure = np.flatnonzero((chord2 >= lowest) & (chord2 <= highest))
+                at_limit = separation_of(chord2[unsure])
+                within = at_limit <= limit if closed else at_limit < limit
+                pairs += _counted(within, None if rows is None else rows[unsure])
         return pairs
 
-    def _zones(self, radius: float) -> tuple[Zones, SkyPositions]:
-        """The larger side in zones, and the smaller one in their order."""
+    def _laid(self, radius: float) -> _Laid:
+        """Both sides in zones for a radius in radians."""
         share = np.sqrt(_ZONE_PAIRS / max(self.pairs_of_a_row(radius), 1.0))
         height = radius * min(max(share, _THINNEST), _THICKEST)
         # A power of two: radii that are alike have the same zones.
         power = int(np.floor(np.log2(max(height, LEAST_HEIGHT))))
         if power not in self._by_height:
-            zones = Zones(self._base, 2.0**power)
-            self._by_height[power] = zones, zones.along(self._probes)
+            zones = Zones(self._base.at, 2.0**power)
+            probes = self._probes.take(zones.order_of(self._probes.at))
+            self._by_height[power] = _Laid(
+                zones, _Places(zones.side, self._base.rows_at(zones.order)), probes
+            )
         return self._by_height[power]
 
 
-def _squares_of_chords(
-    side: SkyPositions, probes: SkyPositions, near: Ranges
-) -> Iterator[NDArray[np.float64]]:
-    """The squares of the chords of pairs in ranges, but for those that are surely near; some at a time."""
-    first = np.concatenate([near.first, near.sure_stop])
-    counts = np.concatenate([near.sure_first, near.stop]) - first
-    held = np.flatnonzero(counts)
-    first, counts, probe = first[held], counts[held], np.concatenate([near.probe, near.probe])[held]
-    ends = np.cumsum(counts)
-    low = 0
-    while low < len(ends):
-        before = int(ends[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(ends, before + _AT_ONCE, side="right")))
-        between = side.directions[:, range_numbers(first[low:high], counts[low:high])]
-        between -= probes.directions[:, np.repeat(probe[low:high], counts[low:high])]
-        between *= between
-        # Written out: what sums along an axis rounds differently for different shapes.
-        yield between[0] + between[1] + between[2]
-        low = high
+class _Places(NamedTuple):
+    """Where rows are.
+
+    Attributes
+    ----------
+    at : SkyPositions
+        Of n places.
+    rows : int64[n] or None
+        How many rows each place has; None: one.
+    """
+
+    at: SkyPositions
+    rows: NDArray[np.int64] | None
+
+    @classmethod
+    def of(cls, side: SkyPositions) -> _Places:
+        """The places of a side, where they are far fewer than its rows; else each row's."""
+        if (side.h29[1:] < side.h29[:-1]).any():
+            side = side.take(np.lexsort((side.dec, side.ra)))
+        differs = (side.ra[1:] != side.ra[:-1]) | (side.dec[1:] != side.dec[:-1])
+        first = np.flatnonzero(np.append(True, differs))
+        if len(first) > _MOST_PLACES * len(side):
+            return cls(side, None)
+        return cls(side.take(first), np.diff(np.append(first, len(side))))
+
+    def rows_at(self, places: NDArray[np.int64] | slice) -> NDArray[np.int64] | None:
+        """How many rows some of the places have."""
+        return None if self.rows is None else self.rows[places]
+
+    def take(self, places: NDArray[np.int64] | slice) -> _Places:
+        """Some of the places."""
+        return _Places(self.at.take(places), self.rows_at(places))
+
+
+class _Laid:
+    """The larger side in zones, and the smaller one in their order."""
+
+    def __init__(self, zones: Zones, base: _Places, probes: _Places) -> None:
+        self._zones, self._base, self._probes = zones, base, probes
+        # Of each place, the rows of those before it.
+        self._before = None if base.rows is None else np.append(0, np.cumsum(base.rows))
+
+    def near(self, radius: float, *, sure: bool = True) -> Iterator[_Near]:
+        """The pairs of places within a radius, some at a time; parameters as of `Zones.near`."""
+        done = 0
+        for some, ranges in self._zones.near(self._probes.at, radius, sure=sure):
+            rows = self._probes.rows_at(slice(done, done + len(some)))
+            yield _Near(self._base, self._before, _Places(some, rows), ranges)
+            done += len(some)
+
+
+class _Near(NamedTuple):
+    """Pairs of places that may be near: a row of either place is of each pair."""
+
+    base: _Places
+    before: NDArray[np.int64] | None
+    probes: _Places
+    ranges: Ranges
+
+    def surely(self) -> int:
+        """How many pairs of rows are surely near."""
+        first, stop = self.ranges.sure_first, self.ranges.sure_stop
+        rows = stop - first if self.before is None else self.before[stop] - self.before[first]
+        if self.probes.rows is not None:
+            rows = rows * self.probes.rows[self.ranges.probe]
+        return int(rows.sum())
+
+    def looked_at(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None]]:
+        """The squares of the chords of the others, and the pairs of rows of each; some at a time.
+
+        None instead of the pairs of rows: one each.
+        """
+        near = self.ranges
+        first = np.concatenate([near.first, near.sure_stop])
+        counts = np.concatenate([near.sure_first, near.stop]) - first
+        held = np.flatnonzero(counts)
+        first, counts, probe = first[held], counts[held], np.concatenate([near.probe, near.probe])[held]
+        ends = np.cumsum(counts)
+        low = 0
+        while low < len(ends):
+            before = int(ends[low - 1]) if low else 0
+            high = max(low + 1, int(np.searchsorted(ends, before + _AT_ONCE, side="right")))
+            here = range_numbers(first[low:high], counts[low:high])
+            there = np.repeat(probe[low:high], counts[low:high])
+            between = self.base.at.directions[:, here]
+            between -= self.probes.at.directions[:, there]
+            between *= between
+            # Written out: what sums along an axis rounds differently for different shapes.
+            yield between[0] + between[1] + between[2], self._rows(here, there)
+            low = high
+
+    def _rows(self, here: NDArray[np.int64], there: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        mine, others = self.base.rows_at(here), self.probes.rows_at(there)
+        if mine is None or others is None:
+            return others if mine is None else mine
+        return mine * others
+
+
+def _counted(near: NDArray[np.bool_], rows: NDArray[np.int64] | None) -> int:
+    """The pairs of rows of the pairs of places that are near."""
+    return int(np.count_nonzero(near)) if rows is None else int(rows[near].sum())

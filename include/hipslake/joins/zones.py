@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from hipslake.joins.pair_grid import SkyPositions
 
-LEAST_HEIGHT = np.pi / (1 << 21)
-"""Of zones, in radians: a third of an arcsecond."""
+LEAST_HEIGHT = np.pi / (1 << 27)
+"""Of zones, in radians: 5 mas."""
 
-_TURN = 1 << 40  # right ascensions are whole numbers of so many parts of a turn, some thousandths of a mas
+_TURN = 1 << 34  # right ascensions are whole numbers of so many parts of a turn, less than a tenth of a mas
 _SLACK = 1e-12  # radians, and of each radian as much: more than rounding makes of angles
 _SLACK_PARTS = 2.0  # of a turn: the same, and what whole numbers leave off
 _LOOKUPS = 1 << 15  # rows and zones at once: what is worked out of them stays in the caches of a core
@@ -64,21 +64,22 @@ class Zones:
 
     Attributes
     ----------
+    order : int64[n]
+        The places of its rows zone by zone, and by right ascension in each.
     side : SkyPositions
-        Its rows zone by zone, and by right ascension in each.
+        Its rows in that order.
     """
 
     def __init__(self, side: SkyPositions, height: float) -> None:
         self._height = max(height, LEAST_HEIGHT)
         keys = self._keys(side)
-        along = np.argsort(keys, kind="stable")
-        self._along = keys[along]
-        self.side = SkyPositions(side.ra[along], side.dec[along], side.h29[along])
+        self.order: Int64s = np.argsort(keys, kind="stable")
+        self._along = keys[self.order]
+        self.side = side.take(self.order)
 
-    def along(self, others: SkyPositions) -> SkyPositions:
-        """The rows of another side in the order of the zones: each is looked up near the one before."""
-        along = np.argsort(self._keys(others), kind="stable")
-        return SkyPositions(others.ra[along], others.dec[along], others.h29[along])
+    def order_of(self, others: SkyPositions) -> Int64s:
+        """The places of another side's rows in such an order: each is looked up near the one before."""
+        return np.argsort(self._keys(others), kind="stable")
 
     def near(
         self, others: SkyPositions, radius: float, *, sure: bool = True
@@ -88,7 +89,7 @@ class Zones:
         Parameters
         ----------
         others : SkyPositions
-            In any order, but fastest in that of `along`.
+            In any order, but fastest in that of `order_of`.
         radius : float
             Radians, at most a quarter of a turn.
         sure : bool, optional

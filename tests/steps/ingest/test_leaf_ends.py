@@ -5,13 +5,15 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.leaf import read_first_row
+from hipslake.errors import CatalogFormatError
 from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.leaf_ends import stored_ends
 from hipslake.steps.run import RunFolder
-from hipslake.steps.tables import read_table
+from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 
 from tests.steps import in_process
@@ -77,6 +79,19 @@ def test_what_is_too_much_is_left_out(warehouse: str, place: Path, monkeypatch: 
         kept = stored_ends(some)
         assert 0 < len(kept) < len(files)
         assert read_table(some.storage, RunFolder.ENDS).nbytes <= share * whole * 1.1
+
+
+@pytest.mark.parametrize("column", ["footer", "first_row"])
+@pytest.mark.parametrize("damage", [b"", b"PAR1", bytes(100)], ids=len)
+def test_damaged_ones_are_told(warehouse: str, place: Path, column: str, damage: bytes) -> None:
+    folder = written(warehouse, place)
+    ends = read_table(folder.storage, RunFolder.ENDS)
+    damaged = pa.array([damage] * len(ends), pa.binary())
+    write_table(
+        folder.storage, RunFolder.ENDS, ends.set_column(ends.schema.get_field_index(column), column, damaged)
+    )
+    with pytest.raises(CatalogFormatError, match=r"write/ends\.parquet: is damaged"):
+        stored_ends(folder)
 
 
 def test_an_attempt_that_tells_none_leaves_none_of_the_one_before(

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from hipslake.catalog.leaf import LeafEnds, ends_of_leaf
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
+from hipslake.storage.parquet_failures import damage_as_error
 
 MOST_BYTES = 16 << 20
 """Of footers and first rows that a run keeps: those of about a thousand leaves."""
@@ -66,15 +67,22 @@ def store_ends(folder: RunFolder, files: pa.Table) -> None:
 
 
 def stored_ends(folder: RunFolder) -> dict[str, LeafEnds]:
-    """The ends of the leaf files that a run has written, by their paths, as far as they are known."""
+    """The ends of the leaf files that a run has written, by their paths, as far as they are known.
+
+    Raises
+    ------
+    CatalogFormatError
+        What the run folder holds of them is damaged.
+    """
     if not folder.storage.is_file(RunFolder.ENDS):
         return {}
     table = read_table(folder.storage, RunFolder.ENDS)
     found = zip(table["path"].to_pylist(), table["footer"], table["first_row"], strict=True)
-    return {
-        path: LeafEnds(pq.read_metadata(pa.BufferReader(footer.as_buffer())), _row(row.as_buffer()))
-        for path, footer, row in found
-    }
+    with damage_as_error(folder.uri_of(RunFolder.ENDS)):
+        return {
+            path: LeafEnds(pq.read_metadata(pa.BufferReader(footer.as_buffer())), _row(row.as_buffer()))
+            for path, footer, row in found
+        }
 
 
 def _footer_bytes(footer: pq.FileMetaData) -> bytes:
