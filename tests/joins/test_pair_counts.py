@@ -27,7 +27,7 @@ def listed(left: SkyPositions, right: SkyPositions, **limits: Any) -> np.ndarray
     return np.concatenate([np.empty(0), *found])
 
 
-WAYS = ["listed", "binned"]
+WAYS = ["few", "listed", "binned"]
 
 
 def counted(
@@ -35,7 +35,9 @@ def counted(
 ) -> tuple[int, np.ndarray | None]:
     """What is counted in zones of a share of the radius: where there are edges, pair by pair or by each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_LOOK_NS", {"listed": 0.0, "binned": np.inf}[way])
+        patch.setattr(module, "_LOOK_NS", np.inf if way == "binned" else 0.0)
+        patch.setattr(module, "_FEW_PAIRS", np.inf if way == "few" else -1.0)
+        patch.setattr(module, "_MOST_CANDIDATES", np.inf)
         patch.setattr(module, "_THICKEST", share)
         patch.setattr(module, "_THINNEST", share)
         patch.setattr(zones, "_FEW", -1.0)
@@ -126,7 +128,7 @@ def test_pairs_at_the_very_limits_count() -> None:
     assert len(limits) > 60
     for radius in limits[[0, 7, 30, -1]].tolist():
         wanted = separations[separations <= radius]
-        for way, most in (("listed", 20_000), ("binned", 200)):
+        for way, most in (("few", 20_000), ("listed", 20_000), ("binned", 200)):
             some = limits[limits < radius]
             some = some[:: max(5, len(some) // most)]
             edges = np.append(some, radius) if radius else np.array([0.0, 1.0])
@@ -136,7 +138,7 @@ def test_pairs_at_the_very_limits_count() -> None:
             assert histogram.tolist() == np.histogram(wanted, edges)[0].tolist()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["listed", "binned"])
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("times", [(1, 30), (30, 1), (20, 20)])
 def test_rows_of_one_place_are_looked_at_once(
@@ -186,6 +188,27 @@ def test_of_a_crowd_few_pairs_are_looked_at(
     found = pair_counts(left, right, radius_arcsec=150.0, edges=edges)
     assert found.pairs > 2_000_000
     assert 0 < sum(looked_at) < found.pairs // (4 if edges is None else 2)
+
+
+@pytest.mark.parametrize("edges", [None, np.array([0.0, 10.0, 20.0])])
+@pytest.mark.parametrize("rows", [1, 300, 20_000])
+def test_where_pairs_are_few_no_side_is_put_into_zones(
+    monkeypatch: pytest.MonkeyPatch, rows: int, edges: np.ndarray | None
+) -> None:
+    laid: list[float] = []
+    plain = module._Counting._laid
+
+    def seen(counting: Any, radius: float) -> Any:
+        laid.append(radius)
+        return plain(counting, radius)
+
+    monkeypatch.setattr(module._Counting, "_laid", seen)
+    left, right = crowd((10.0, 20.0), 1.0, rows, 13), crowd((10.0, 20.0), 1.0, 20_000, 14)
+    for radius, few in ((10.0, True), (400.0, rows == 1)):
+        laid.clear()
+        pairs, _ = pair_counts(left, right, radius_arcsec=radius, edges=edges)
+        assert pairs == len(listed(left, right, radius_arcsec=radius))
+        assert bool(laid) != few
 
 
 @pytest.mark.parametrize("rows", [1, 30, 3000])

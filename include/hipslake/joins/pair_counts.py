@@ -1,9 +1,10 @@
 """How many pairs of two sides are within a radius, and how far apart they are, without a list of them.
 
-Rows are put into zones of declination (`hipslake.joins.zones`), the thinner the more pairs a row has. What
-ranges of a zone say is safe from rounding, and pairs that they leave open are held against the limits as the
-match itself does it: so the numbers are those of the match. Rows of one and the same place, such as those of
-a light curve, are looked at once.
+Where a radius holds few rows, they are found on the grid of the match. Else, rows are put into zones of
+declination (`hipslake.joins.zones`), the thinner the more pairs a row has. What ranges of a zone say is safe
+from rounding, and pairs that they leave open are held against the limits as the match itself does it: so the
+numbers are those of the match. Rows of one and the same place, such as those of a light curve, are looked at
+once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.pair_grid import SkyPositions, chord_of
+from hipslake.joins.pair_grid import Grid, SkyPositions, chord_of
 from hipslake.joins.sky_separations import ARCSEC, separation_of
 from hipslake.joins.zones import LEAST_HEIGHT, Ranges, Zones
 from hipslake.sphere.intervals import range_numbers
@@ -27,8 +28,14 @@ _ZONE_PAIRS = 16.0  # pairs that take as long to look at as a zone to search
 _LOOK_NS, _SEARCH_NS, _ROOT_NS = 55.0, 1000.0, 130.0
 """What a row costs: for each pair that is looked at; to count those below an edge; and for that again, times
 the square root of the number of pairs."""
+_FEW_PAIRS, _MOST_CANDIDATES = (
+    0.25,
+    8.0,
+)  # of a row of both sides: so far, the cells of a grid are faster
 _MOST_PLACES = 0.75  # of rows: where more differ, that some do not is no gain
 _ROUNDED = 1e-12  # of the square of a chord: more than rounding makes of a separation
+
+_Looked = tuple[NDArray[np.float64], NDArray[np.int64] | None]
 
 
 class PairCounts(NamedTuple):
@@ -74,9 +81,11 @@ def pair_counts(
     if not len(left) or not len(right):
         return PairCounts(0, None if edges is None else np.zeros(len(edges) - 1, np.int64))
     counting = _Counting(left, right)
+    each = counting.pairs_of_a_row(limits[1] * ARCSEC)
+    if (few := counting.few(limits, edges, each)) is not None:
+        return few
     if edges is None:
         return PairCounts(counting.up_to(limits[1]) - counting.below(limits[0]), None)
-    each = counting.pairs_of_a_row(limits[1] * ARCSEC)
     if _LOOK_NS * each <= (_SEARCH_NS + _ROOT_NS * np.sqrt(each)) * len(edges):
         return counting.listed(limits, edges)
     return counting.binned(limits, edges)
@@ -115,25 +124,30 @@ class _Counting:
 
     def listed(self, limits: tuple[float, float], edges: NDArray[np.float64]) -> PairCounts:
         """Look at the separation of each pair."""
-        pairs, bins = 0, len(edges) - 1
-        histogram = np.zeros(bins, np.int64)
-        for found in self._laid(limits[1] * ARCSEC).near(limits[1] * ARCSEC, sure=False):
-            for chord2, rows in found.looked_at():
-                separations = separation_of(chord2)
-                within = (separations >= limits[0]) & (separations <= limits[1])
-                separations = separations[within]
-                after = np.searchsorted(edges, separations, side="right")  # edges that are not above it
-                after[separations == edges[-1]] = bins
-                if rows is None:
-                    pairs += len(separations)
-                    histogram += np.bincount(after, minlength=bins + 2)[1 : bins + 1]
-                    continue
-                rows = rows[within]
-                pairs += int(rows.sum())
-                counts = np.zeros(bins + 2, np.int64)
-                np.add.at(counts, after, rows)
-                histogram += counts[1 : bins + 1]
-        return PairCounts(pairs, histogram)
+        radius = limits[1] * ARCSEC
+        near = self._laid(radius).near(radius, sure=False)
+        return _counts_of((some for found in near for some in found.looked_at()), limits, edges)
+
+    def few(
+        self, limits: tuple[float, float], edges: NDArray[np.float64] | None, each: float
+    ) -> PairCounts | None:
+        """Look at the pairs that lie in cells as wide as the radius; None: there are too many.
+
+        `each` is about how many a row of the smaller side has.
+        """
+        probes, base = self._probes, self._base
+        places = len(probes.at) + len(base.at)
+        if each * len(probes.at) > _FEW_PAIRS * places:
+            return None
+        # Nothing within the limit is beyond that, however it was rounded.
+        grid = Grid(probes.at, base.at, limits[1] * ARCSEC * (1.0 + 1e-12) + 1e-15)
+        if grid.candidates > _MOST_CANDIDATES * places:
+            return None
+        chunks = grid.chunks(_AT_ONCE)
+        pairs = (
+            (some.chord2, _product(probes.rows_at(some.left), base.rows_at(some.right))) for some in chunks
+        )
+        return _counts_of(pairs, limits, edges)
 
     def pairs_of_a_row(self, radius: float) -> float:
         """About how many places are within a radius, in radians, of one of the smaller side."""
@@ -243,7 +257,7 @@ class _Near(NamedTuple):
             rows = rows * self.probes.rows[self.ranges.probe]
         return int(rows.sum())
 
-    def looked_at(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64] | None]]:
+    def looked_at(self) -> Iterator[_Looked]:
         """The squares of the chords of the others, and the pairs of rows of each; some at a time.
 
         None instead of the pairs of rows: one each.
@@ -264,14 +278,40 @@ class _Near(NamedTuple):
             between -= self.probes.at.directions[:, there]
             between *= between
             # Written out: what sums along an axis rounds differently for different shapes.
-            yield between[0] + between[1] + between[2], self._rows(here, there)
+            rows = _product(self.base.rows_at(here), self.probes.rows_at(there))
+            yield between[0] + between[1] + between[2], rows
             low = high
 
-    def _rows(self, here: NDArray[np.int64], there: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        mine, others = self.base.rows_at(here), self.probes.rows_at(there)
-        if mine is None or others is None:
-            return others if mine is None else mine
-        return mine * others
+
+def _product(mine: NDArray[np.int64] | None, others: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """The pairs of rows of pairs of places; None: one each."""
+    if mine is None or others is None:
+        return others if mine is None else mine
+    return mine * others
+
+
+def _counts_of(
+    pairs: Iterator[_Looked], limits: tuple[float, float], edges: NDArray[np.float64] | None
+) -> PairCounts:
+    """The pairs within limits, of the squares of chords, and the pairs of rows of each."""
+    total, bins = 0, 0 if edges is None else len(edges) - 1
+    histogram = np.zeros(bins, np.int64)
+    for chord2, rows in pairs:
+        separations = separation_of(chord2)
+        within = (separations >= limits[0]) & (separations <= limits[1])
+        total += _counted(within, rows)
+        if edges is None:
+            continue
+        separations = separations[within]
+        after = np.searchsorted(edges, separations, side="right")  # edges that are not above it
+        after[separations == edges[-1]] = bins
+        if rows is None:
+            histogram += np.bincount(after, minlength=bins + 2)[1 : bins + 1]
+        else:
+            counts = np.zeros(bins + 2, np.int64)
+            np.add.at(counts, after, rows[within])
+            histogram += counts[1 : bins + 1]
+    return PairCounts(total, None if edges is None else histogram)
 
 
 def _counted(near: NDArray[np.bool_], rows: NDArray[np.int64] | None) -> int:
