@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
+from concurrent.futures import wait
+from contextlib import nullcontext
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import InputError
@@ -120,3 +124,55 @@ def test_of_large_files_nothing_is_held(monkeypatch: pytest.MonkeyPatch, asked: 
         read(folder.uri())
         assert asked["a.parquet"] == 0
         assert asked["b.parquet"] > 0
+
+
+def test_a_look_that_was_begun_does_not_count_for_what_is_fetched_later() -> None:
+    folder = Storage.at(f"memory://{uuid.uuid4().hex}")
+    put(folder, "a.parquet", ROWS)
+    source = open_source(SourceSpec.model_validate({"uri": f"{folder.uri()}/*.parquet", "format": "parquet"}))
+    files = source.list_files()
+    schema = source.schema(files)
+    with holding_sources():
+        for split in source.splits(files):  # of which a part is held then
+            assert sum(batch.num_rows for batch in source.read(split, schema, ["id"])) == ROWS.num_rows
+        begin_checks(files)
+        wait([look for held in held_sources._holding for look in held.checks.values()])
+        put(folder, "a.parquet", ROWS.set_column(1, "mag", pa.array([99.0] * ROWS.num_rows)))
+        assert folder.entry("a.parquet").size == files[0].size
+        with pytest.raises(InputError, match="changed after the run listed it"):
+            rows_of(source, files)
+
+
+def csv_of(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pc.write_csv(rows, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def parquet_of(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, row_group_size=1000, compression="none", use_dictionary=False)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held", "not_held"])
+@pytest.mark.parametrize(("place", "form"), [("memory", "csv"), ("disk", "csv"), ("disk", "parquet")])
+def test_a_file_that_is_replaced_while_it_is_read_is_refused(
+    tmp_path: Path, place: str, form: str, held: bool
+) -> None:
+    folder = Storage.at(f"memory://{uuid.uuid4().hex}" if place == "memory" else str(tmp_path))
+    written = {"parquet": parquet_of, "csv": csv_of}[form]
+    (one, other) = (written(ROWS.set_column(1, "mag", pa.array([mag] * 5000))) for mag in (1.5, 2.5))
+    assert len(one) == len(other)
+    folder.write(f"a.{form}", one)
+    source = open_source(SourceSpec.model_validate({"uri": f"{folder.uri()}/*.{form}", "format": form}))
+    files = source.list_files()
+    schema = source.peek(files)
+    with holding_sources() if held else nullcontext():
+        (split,) = source.splits(files)
+        read = source.read(split, schema, batch_rows=1000)
+        found = [next(read)]
+        folder.write(f"a.{form}", other)
+        with pytest.raises(InputError, match="changed after the run listed it"):
+            found += read
+    assert found[0]["mag"].to_pylist() == [1.5] * found[0].num_rows

@@ -1,7 +1,8 @@
 """Source files in a store whose parts are held from step to step, where one process does all steps of a run.
 
 What was fetched of a file is not fetched again. That the file is still the one that was listed is looked for
-as before: a file that was replaced is refused, whatever is held of it.
+as before: a file that was replaced is refused, whatever is held of it. A look that was begun before the file
+is read counts for what is held by then; `hipslake.sources.looks_at_files` has those that go with requests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from hipslake.sources.file_listing import check_unchanged
+from hipslake.sources.looks_at_files import ListedFile, Looks, before_request, listed_as, looking
 from hipslake.sources.source_file import SourceFile
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
@@ -29,20 +31,20 @@ class _Held:
     """Files that are held, by what they were listed as."""
 
     def __init__(self) -> None:
-        self.files: dict[tuple[str, int, str], HeldFile] = {}
+        self.files: dict[ListedFile, HeldFile] = {}
         self.bytes = 0
-        self.checks: dict[tuple[str, int, str], Future[None]] = {}
+        self.checks: dict[ListedFile, Future[None]] = {}
         self.lock = threading.Lock()
 
     def of(self, storage: Storage, name: str, file: SourceFile) -> HeldFile:
-        key = file.uri, file.size, file.stamp
+        key = listed_as(file)
         with self.lock:
             known = self.files.get(key)
             if known is None and self.bytes + file.size <= MOST_HELD:
-                known = self.files[key] = HeldFile(storage, name, file.size)
+                known = self.files[key] = _file(storage, name, file)
                 self.bytes += file.size
         if known is None:
-            return HeldFile(storage, name, file.size)
+            return _file(storage, name, file)
         for each in known.missing([(max(0, file.size - _END_BYTES), file.size)], 1):
             known.fetch(*each)
         return known.again()
@@ -72,19 +74,23 @@ def begin_checks(files: Sequence[SourceFile]) -> None:
     """
     for held in _holding[-1:]:
         for file in files[:_MOST_CHECKS]:
-            key = file.uri, file.size, file.stamp
+            key = listed_as(file)
             if key in held.files and key not in held.checks:
                 held.checks[key] = begin(partial(check_unchanged, file))
 
 
-def checking(file: SourceFile) -> Future[None]:
-    """Look whether a file is still the one that was listed: anew, or once by what `begin_checks` began."""
+@contextmanager
+def checking(file: SourceFile) -> Iterator[Looks]:
+    """Look whether a file is still the one that was listed while it is read.
+
+    The first look is made anew, or is once that which `begin_checks` began.
+    """
+    begun = None
     for held in _holding[-1:]:
         with held.lock:
-            begun = held.checks.pop((file.uri, file.size, file.stamp), None)
-        if begun is not None:
-            return begun
-    return begin(partial(check_unchanged, file))
+            begun = held.checks.pop(listed_as(file), None)
+    with looking(file, begun) as looks:
+        yield looks
 
 
 def held_source(storage: Storage, name: str, file: SourceFile) -> HeldFile:
@@ -101,5 +107,9 @@ def held_source(storage: Storage, name: str, file: SourceFile) -> HeldFile:
     try:
         held = _holding[-1]
     except IndexError:
-        return HeldFile(storage, name, file.size)
+        return _file(storage, name, file)
     return held.of(storage, name, file)
+
+
+def _file(storage: Storage, name: str, file: SourceFile) -> HeldFile:
+    return HeldFile(storage, name, file.size, partial(before_request, file))

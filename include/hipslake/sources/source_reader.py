@@ -173,16 +173,19 @@ class Source(ABC):
         batches = self.batches(split, selected(schema, columns), batch_rows)
         if located(split.file)[0].is_local:
             check_unchanged(split.file)
-        else:  # it is asked while the first rows come
-            checked = checking(split.file)
+            yield from batches
+            check_unchanged(split.file)  # others may have written into it meanwhile
+            return
+        with checking(split.file) as looks:  # it is asked while the rows come
             try:
                 first = next(batches, None)
             finally:
-                checked.result()  # tells more than what a changed file made of the reading
+                looks.wait()  # tells more than what a changed file made of the reading
             if first is None:
                 return
             yield first
-        yield from batches
+            yield from batches
+            looks.end()
 
     @abstractmethod
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -36,18 +36,23 @@ class HeldFile(io.RawIOBase):
     path : str
     size : int
         In bytes. A file that has another by now cannot be read.
+    before_request : callable, optional
+        Called before each request for a range.
     """
 
-    def __init__(self, storage: Storage, path: str, size: int) -> None:
+    def __init__(
+        self, storage: Storage, path: str, size: int, before_request: Callable[[], object] | None = None
+    ) -> None:
         super().__init__()
         self._storage, self._path, self._size = storage, path, size
+        self._before_request = before_request or (lambda: None)
         self._at = 0
         self._pieces: list[tuple[int, Any]] = []  # ascending by start
         self._lock = threading.Lock()
 
     def again(self) -> HeldFile:
         """Open the file once more, with all that is held of it, and that either of them will hold."""
-        other = HeldFile(self._storage, self._path, self._size)
+        other = HeldFile(self._storage, self._path, self._size, self._before_request)
         other._pieces, other._lock = self._pieces, self._lock
         return other
 
@@ -59,10 +64,12 @@ class HeldFile(io.RawIOBase):
         FileNotFoundError
         StorageError
         """
+        self._before_request()
         self.hold(start, stop, self._storage.range_buffer(self._path, start, stop))
 
     def fetch_all(self, ranges: Sequence[Range], pool: RequestPool) -> None:
         """Fetch ranges side by side; as of `fetch`."""
+        self._before_request()
         asked = [AskedRange(self._storage, self._path, *each) for each in ranges]
         for (start, stop), came in zip(ranges, pool.ranges(asked), strict=True):
             self.hold(start, stop, came.result())
@@ -196,6 +203,7 @@ class HeldFile(io.RawIOBase):
         return b"".join(found)
 
     def _asked(self, start: int, stop: int) -> bytes:
+        self._before_request()
         data = self._storage.read_range(self._path, start, stop)
         if len(data) == stop - start:
             return data
