@@ -19,6 +19,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.api import step_runner
 from hipslake.catalog.view_tree import writes_of_pointers
+from hipslake.errors import VerificationError
 from hipslake.steps import first
 from hipslake.steps.append import next_version
 from hipslake.storage.folder import Storage
@@ -212,3 +213,63 @@ def test_whenever_it_is_killed_readers_find_a_whole_version_and_the_night_can_co
     assert folders == named
     for signs in ("pins", "intents"):
         assert catalog.storage.list(f"{VERSIONS}/{signs}") == []
+
+
+@pytest.mark.parametrize("step", ["inputs", "histogram", "append"])
+@pytest.mark.parametrize("more", ["rewrite", "add_file", "upsert"])
+def test_a_catalog_that_others_make_anew_during_a_night_keeps_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, step: str
+) -> None:
+    """Of the same name and version number: a night that knows the old one must not be put on top of it."""
+    warehouse, landing = f"memory://{uuid.uuid4().hex}", tmp_path / "landing"
+    for number in range(3):
+        landed(landing, number, 0)
+    spec = MORE[more] | {"threshold": "2000 rows"}  # so that of add_file no leaf is read
+    first = publish(warehouse, landing, 0, **spec)
+    perform = step_runner.StepRunner.perform
+
+    def overtaken(runner: step_runner.StepRunner, name: str, **fields: Any) -> Any:
+        if name == step:
+            monkeypatch.setattr(step_runner.StepRunner, "perform", perform)
+            for entry in first.storage.list():
+                (first.storage.delete_tree if entry.is_dir else first.storage.delete)(entry.path)
+            others = threading.Thread(target=publish, args=(warehouse, landing, 2), kwargs=spec)
+            others.start()
+            others.join()
+        return perform(runner, name, **fields)
+
+    monkeypatch.setattr(step_runner.StepRunner, "perform", overtaken)
+    with suppress(VerificationError):  # where a leaf of the old one was to be read
+        assert publish(warehouse, landing, 1, **spec).version == 2
+    publish(warehouse, landing, 1, **spec)
+    catalog = Catalog.open(first.uri)
+    catalog.verify(all=True).raise_if_failed()
+    assert catalog.metadata.total_rows == 800
+    expected = pa.concat_tables([night_rows(number, seed=0) for number in (1, 2)])
+    assert sorted(catalog.read()["id"].to_pylist()) == sorted(expected["id"].to_pylist())
+
+
+def test_a_night_that_is_there_is_not_said_to_be_in_a_catalog_that_others_make_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse, landing = f"memory://{uuid.uuid4().hex}", tmp_path / "landing"
+    for number in (0, 2):
+        landed(landing, number, 0)
+    first = publish(warehouse, landing, 0)
+    perform = step_runner.StepRunner.perform
+
+    def overtaken(runner: step_runner.StepRunner, name: str, **fields: Any) -> Any:
+        if name == "inputs":
+            monkeypatch.setattr(step_runner.StepRunner, "perform", perform)
+            for entry in first.storage.list():
+                (first.storage.delete_tree if entry.is_dir else first.storage.delete)(entry.path)
+            others = threading.Thread(target=publish, args=(warehouse, landing, 2))
+            others.start()
+            others.join()
+        return perform(runner, name, **fields)
+
+    monkeypatch.setattr(step_runner.StepRunner, "perform", overtaken)
+    catalog = publish(warehouse, landing, 0)
+    assert catalog.metadata.total_rows == 800
+    assert catalog.read().num_rows == 800
+    assert Catalog.open(first.uri).version == catalog.version == 2

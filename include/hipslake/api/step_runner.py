@@ -194,8 +194,8 @@ class StepRunner:
         if version is None:
             raise EmptySourceError(f"{self.catalog_uri}: {nothing_to_do}")
         self.perform("view")
-        known = known_catalog(self.folder.uri).newest
-        if known is not None and known.number == version and self._kept is not None:  # the view has seen it
+        known = None if nothing_to_do else known_catalog(self.folder.uri).newest
+        if known is not None and known.number == version and self._kept is not None:  # this run's own
             storage = Storage.at(self.catalog_uri)
             catalog = Catalog(storage, described_version(storage, *known))
         else:

@@ -74,8 +74,17 @@ def described_version(catalog: Storage, number: int, text: bytes) -> CatalogMeta
     return CatalogMetadata.from_json(text, where=f"{catalog.uri()}, version {number}")
 
 
+Before = Callable[[], CatalogMetadata | None]
+"""Gives the version that the last draft was made to come after; None if it is the first one."""
+
+
 def commit_next(
-    catalog: Storage, heartbeat: Heartbeat, draft: Callable[[], CatalogMetadata], *, seen: int | None = None
+    catalog: Storage,
+    heartbeat: Heartbeat,
+    draft: Callable[[], CatalogMetadata],
+    *,
+    seen: int | None = None,
+    before: Before = lambda: None,
 ) -> CatalogMetadata:
     """Commit a version on top of the newest one, whatever that is by now.
 
@@ -91,6 +100,9 @@ def commit_next(
     seen : int, optional
         Given where other attempts may be at the same write: a version up to which that has committed none.
         What another attempt commits meanwhile is the outcome, so no write ever commits two versions.
+    before : callable, optional
+        Gives the version that the draft was made to come after, which was read some time ago: it is checked
+        that the version of this number is the same still, as a catalog may be deleted and made anew.
 
     Returns
     -------
@@ -102,7 +114,7 @@ def commit_next(
     SpecError
         If the catalog is of another spec than the draft.
     ConflictError
-        If the draft says so, or others kept committing first.
+        If the draft says so, others kept committing first, or the version before is not the one given.
     CommitStateUnknownError
         If the store does not say whether the commit stands.
     """
@@ -115,10 +127,13 @@ def commit_next(
             ):
                 return found
             seen = metadata.version - 1
-        checks = [partial(versions.check_follows, metadata.version)]
+        checks: list[Callable[[], object]] = [partial(versions.check_follows, metadata.version)]
         # A rollback brings a version back as it was, also one of before another spec took the name.
-        if metadata.owner is not None and metadata.restored is None:
-            checks.append(partial(check_owner, catalog, metadata.owner, newest=metadata.version - 1))
+        owner = metadata.owner if metadata.restored is None else None
+        if (base := before()) is not None:
+            checks = [partial(_check_before, catalog, metadata.version, base, owner)]
+        elif owner is not None:
+            checks.append(partial(check_owner, catalog, owner, newest=metadata.version - 1))
         outcome = versions.commit(
             metadata.version,
             metadata.to_json(),
@@ -133,21 +148,30 @@ def commit_next(
     raise ConflictError(f"{catalog.uri()}: other runs committed first {_TRIES} times; try again later")
 
 
+def _check_before(catalog: Storage, number: int, base: CatalogMetadata, owner: Owner | None) -> None:
+    text = VersionLog(catalog).check_follows_write(number, base.write_id)
+    if owner is not None:
+        check_owner(catalog, owner, newest=number - 1, text=text)
+
+
 def commit_where_it_fits(
-    catalog: Storage, write: Write, draft: Callable[[], CatalogMetadata]
+    catalog: Storage,
+    write: Write,
+    draft: Callable[[], CatalogMetadata],
+    before: Before = lambda: None,
 ) -> CatalogMetadata | None:
     """Commit what a write has made; None if others were first, and it does not fit to what they committed.
 
     Parameters
     ----------
-    catalog, draft
+    catalog, draft, before
         As for `commit_next`.
     write : Write
         With all its files; what task attempts that were killed have left of theirs is deleted.
     """
     delete_temporary_files(catalog, write.id, 0, recursive=True)
     try:
-        return commit_next(catalog, write.heartbeat, draft)
+        return commit_next(catalog, write.heartbeat, draft, before=before)
     except ConflictError as conflict:
         log.info("Others have committed first: %s", conflict)
         return None

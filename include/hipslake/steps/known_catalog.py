@@ -53,6 +53,10 @@ class KnownCatalog:
         """Note a version that the run has committed, and the one right before it."""
         self.newest, self.before = version, before
 
+    def forget(self) -> None:
+        """Know no version any more: what was known of the newest one was not so."""
+        self.newest = self.before = None
+
     def wrote(self, path: str, content: pa.Buffer) -> None:
         """Note what was written into a leaf file, unless too much is noted, or nobody will ask."""
         if not self._lasts or self._left <= 0:

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from hipslake.errors import (
-    VersionNotFoundError,
-)
+from hipslake.errors import ConflictError, VersionNotFoundError
 from hipslake.storage.small_files import together
 from hipslake.versions.intents import Outcome, create_version
 from hipslake.versions.log_files import (
@@ -110,10 +108,35 @@ class VersionLog(LogReader):
     def check_follows(self, number: int) -> None:
         """Raise `VersionNotFoundError` unless the version before a number stands."""
         if number < 1 or (number > 1 and not self._storage.is_file(version_path(number - 1))):
-            raise VersionNotFoundError(
-                f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
-                f"the next one is {(self.newest() or 0) + 1}"
+            raise self._does_not_follow(number)
+
+    def check_follows_write(self, number: int, write_id: str) -> bytes:
+        """Check that the version before a number is that of a write; return its metadata, or tombstone.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is none.
+        ConflictError
+            It is of another write: the catalog was deleted, and others have made one in its place.
+        """
+        path = version_path(number - 1)
+        try:
+            data = self._storage.read(path)
+        except FileNotFoundError:
+            raise self._does_not_follow(number) from None
+        if head(data, self._storage.uri(path)).get("write_id") != write_id:
+            raise ConflictError(
+                f"{self._storage.uri(path)}: is not the version that this run has read, but one that others "
+                "have put in its place"
             )
+        return data
+
+    def _does_not_follow(self, number: int) -> VersionNotFoundError:
+        return VersionNotFoundError(
+            f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
+            f"the next one is {(self.newest() or 0) + 1}"
+        )
 
     def entomb(self, number: int, vacuuming: Vacuuming | None = None) -> None:
         """Replace a version by a tombstone, which keeps its number in use; its data files are not touched.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from hipslake.catalog.change import changed_group, changed_margin
-from hipslake.catalog.committing import newest_version
 from hipslake.catalog.describe import MAX_INLINE
 from hipslake.catalog.metadata import (
     CatalogMetadata,
@@ -75,15 +74,15 @@ def describe_increment(
     )
 
 
-def next_version(merged: Merged, *, anew: bool = True) -> CatalogMetadata:
-    """The version that comes after the newest one, whatever that is by now.
+def next_version(merged: Merged, base: CatalogMetadata | None) -> CatalogMetadata:
+    """The version that comes after the newest one.
 
     Parameters
     ----------
     merged : Merged
-    anew : bool
-        Whether to look which one is the newest. Without that it is the one that was merged with: if there is
-        another by now, the number is taken, and the commit says so.
+    base : CatalogMetadata or None
+        The newest version by now; None if there is none. Before it was looked for, that which was merged with:
+        if there is another by now, the number is taken, and the commit says so.
 
     Raises
     ------
@@ -91,7 +90,6 @@ def next_version(merged: Merged, *, anew: bool = True) -> CatalogMetadata:
         If what was merged does not fit to the newest version.
     """
     run, schema = merged.run, merged.schema
-    base = newest_version(run.catalog, known=merged.base) if anew else merged.base
     if base is not None and base.version != merged.attempt.version:
         standing = base.increment(run.key, run.catalog)
         # The ordinal alone would not do: who replaces an increment takes over its ordinal.

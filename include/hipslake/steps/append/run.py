@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
-from itertools import count
 
 import pyarrow.compute as pc
 
@@ -31,6 +30,7 @@ from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.run_storage import done_behind, flush, settled
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others
+from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import together
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_reader import FoundVersion
@@ -108,12 +108,8 @@ class _Job:
             self._check_marks(merged)
             with self.run.phases("commit"):
                 settled(self.run.folder.storage)
-                tries = count()
-                committed = commit_where_it_fits(
-                    self.catalog,
-                    write,
-                    lambda: next_version(merged, anew=self.catalog.is_local or next(tries) > 0),
-                )
+                draft = _Draft(self.catalog, merged)
+                committed = commit_where_it_fits(self.catalog, write, draft, draft.before)
             if committed is not None and not self.catalog.is_local:
                 # Signs of the commit and pointers have nothing to do with each other once it stands.
                 write.heartbeat.at_end(partial(self._point, committed))
@@ -122,6 +118,7 @@ class _Job:
                 known.committed(version, found if found and committed.parent == found.number else None)
         if committed is None:
             give_up(self.catalog, write.id)
+            known.forget()
         return committed
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
@@ -188,3 +185,22 @@ class _Job:
             problems = list(co_partition_problems(self.catalog, draft, self.run.engine, with_objects=False))
         if problems:
             raise VerificationError("; ".join(map(str, problems)) + "; nothing is published")
+
+
+class _Draft:
+    """The next version by a merge; of a store, at first without a look which one is the newest by now."""
+
+    def __init__(self, catalog: Storage, merged: Merged) -> None:
+        self._catalog, self._merged = catalog, merged
+        self._base = merged.base
+        self._looks = catalog.is_local
+
+    def __call__(self) -> CatalogMetadata:
+        if self._looks:
+            self._base = newest_version(self._catalog, known=self._merged.base)
+        self._looks = True
+        return next_version(self._merged, self._base)
+
+    def before(self) -> CatalogMetadata | None:
+        """The version that the last draft comes after."""
+        return self._base

@@ -42,8 +42,8 @@ def run(request: InputsRequest) -> InputsReport:
     by_intervals, catalog = frozen.spec.mode.by_intervals, Storage.at(frozen.catalog_uri)
     may_be_empty = by_intervals and frozen.spec.on_empty != "fail"
     with phases("list"), beside(catalog) as begin:
-        known = known_catalog(request.run_uri).newest
-        look = partial(VersionLog(catalog).read_newest, known)
+        known = known_catalog(request.run_uri)
+        look = partial(VersionLog(catalog).read_newest, known.newest)
         newest = begin(look) if by_intervals or not frozen.force else None
         files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
         found = None if newest is None else newest.result()
@@ -54,6 +54,10 @@ def run(request: InputsRequest) -> InputsReport:
     if found is not None and not frozen.force:
         with phases("compare"):
             unchanged = number_if_made_of(*found, catalog, frozen, fingerprint)
+            if unchanged is not None and known.newest is not None:  # no commit will check what is known
+                known.forget()
+                found = VersionLog(catalog).read_newest()
+                unchanged = number_if_made_of(*found, catalog, frozen, fingerprint) if found else None
     inputs = FrozenInputs(
         files=files, fingerprint=fingerprint, unchanged_version=unchanged, given=bool(request.files)
     )
