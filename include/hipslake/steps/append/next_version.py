@@ -81,8 +81,8 @@ def next_version(merged: Merged, base: CatalogMetadata | None) -> CatalogMetadat
     ----------
     merged : Merged
     base : CatalogMetadata or None
-        The newest version by now; None if there is none. Before it was looked for, that which was merged with:
-        if there is another by now, the number is taken, and the commit says so.
+        The newest version by now; None if there is none. Before it was looked for, the one that was merged
+        with: if there is another by now, the number is taken, and the commit says so.
 
     Raises
     ------
