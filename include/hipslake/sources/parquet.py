@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
 from hipslake.sources.file_listing import located
 from hipslake.sources.held_sources import held_source
+from hipslake.sources.looks_at_files import look_beside
 from hipslake.sources.source_file import (
     LIST_AGAIN,
     VALUES_RATIO,
@@ -197,7 +198,7 @@ class ParquetSource(DescribedSource[ParquetHead]):
                     most_rows = max(1, min(most_rows, BATCH_BYTES // word))
             if held is not None:
                 with _explained(split.file, parquet, groups, names):
-                    _fetch(held, parquet.metadata, groups, names)
+                    _fetch(held, split.file, parquet.metadata, groups, names)
             batches = parquet.iter_batches(
                 batch_size=most_rows,
                 row_groups=groups,
@@ -269,7 +270,9 @@ def _opened(
         yield _Opened(opened, parquet, unit, held)
 
 
-def _fetch(held: HeldFile, footer: pq.FileMetaData, groups: Sequence[int], names: Sequence[str]) -> None:
+def _fetch(
+    held: HeldFile, file: SourceFile, footer: pq.FileMetaData, groups: Sequence[int], names: Sequence[str]
+) -> None:
     """Fetch what is read of a file side by side, if that is little; else it comes piece by piece.
 
     Raises
@@ -283,8 +286,7 @@ def _fetch(held: HeldFile, footer: pq.FileMetaData, groups: Sequence[int], names
     if sum(stop - start for start, stop in ranges) > _MOST_FETCHED:
         return
     with RequestPool() as pool:
-        for one in [pool.submit(held.fetch, *each) for each in held.missing(ranges, _MOST_RANGES)]:
-            one.result()
+        held.fetch_all(held.missing(ranges, _MOST_RANGES), pool, partial(look_beside, file))
 
 
 @contextmanager

@@ -67,11 +67,16 @@ class HeldFile(io.RawIOBase):
         self._before_request()
         self.hold(start, stop, self._storage.range_buffer(self._path, start, stop))
 
-    def fetch_all(self, ranges: Sequence[Range], pool: RequestPool) -> None:
-        """Fetch ranges side by side; as of `fetch`."""
-        self._before_request()
+    def fetch_all(
+        self, ranges: Sequence[Range], pool: RequestPool, beside: Callable[[], object] = lambda: None
+    ) -> None:
+        """Fetch ranges side by side; as of `fetch`. `beside` is called when they are under way."""
+        if ranges:
+            self._before_request()
         asked = [AskedRange(self._storage, self._path, *each) for each in ranges]
-        for (start, stop), came in zip(ranges, pool.ranges(asked), strict=True):
+        begun = pool.ranges(asked)
+        beside()
+        for (start, stop), came in zip(ranges, begun, strict=True):
             self.hold(start, stop, came.result())
 
     def hold(self, start: int, stop: int, data: Any) -> None:
