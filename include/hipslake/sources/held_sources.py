@@ -8,13 +8,13 @@ is read counts for what is held by then; `hipslake.sources.looks_at_files` has t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 
 from hipslake.sources.file_listing import check_unchanged
-from hipslake.sources.looks_at_files import ListedFile, Looks, before_request, listed_as, looking
+from hipslake.sources.looks_at_files import ListedFile, Looks, listed_as, looks_at
 from hipslake.sources.source_file import SourceFile
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
@@ -41,13 +41,14 @@ class _Held:
         with self.lock:
             known = self.files.get(key)
             if known is None and self.bytes + file.size <= MOST_HELD:
-                known = self.files[key] = _file(storage, name, file)
+                known = self.files[key] = HeldFile(storage, name, file.size)
                 self.bytes += file.size
         if known is None:
             return _file(storage, name, file)
-        for each in known.missing([(max(0, file.size - _END_BYTES), file.size)], 1):
-            known.fetch(*each)
-        return known.again()
+        opened = known.again(_before_request(file))
+        for each in opened.missing([(max(0, file.size - _END_BYTES), file.size)], 1):
+            opened.fetch(*each)
+        return opened
 
 
 _holding: list[_Held] = []
@@ -79,18 +80,16 @@ def begin_checks(files: Sequence[SourceFile]) -> None:
                 held.checks[key] = begin(partial(check_unchanged, file))
 
 
-@contextmanager
-def checking(file: SourceFile) -> Iterator[Looks]:
-    """Look whether a file is still the one that was listed while it is read.
+def checking(file: SourceFile) -> Looks:
+    """Looks whether a file is still the one that was listed while it is read.
 
-    The first look is made anew, or is once that which `begin_checks` began.
+    The first of them is made anew, or is once that which `begin_checks` began.
     """
     begun = None
     for held in _holding[-1:]:
         with held.lock:
             begun = held.checks.pop(listed_as(file), None)
-    with looking(file, begun) as looks:
-        yield looks
+    return Looks(file, begun)
 
 
 def held_source(storage: Storage, name: str, file: SourceFile) -> HeldFile:
@@ -112,4 +111,12 @@ def held_source(storage: Storage, name: str, file: SourceFile) -> HeldFile:
 
 
 def _file(storage: Storage, name: str, file: SourceFile) -> HeldFile:
-    return HeldFile(storage, name, file.size, partial(before_request, file))
+    return HeldFile(storage, name, file.size, _before_request(file))
+
+
+def _before_request(file: SourceFile) -> Callable[[], object] | None:
+    reader = looks_at(file)
+    if reader is None:
+        return None
+    reader.told()
+    return reader.before_request

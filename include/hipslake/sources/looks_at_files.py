@@ -8,11 +8,11 @@ two files would be mixed.
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
+from typing import TypeVar
 
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.source_file import SourceFile
@@ -21,11 +21,7 @@ from hipslake.storage.store_threads import begin
 ListedFile = tuple[str, int, str]
 """What a file was listed as: its URI, size and stamp."""
 
-_LOCK = threading.Lock()
-_readers: Counter[ListedFile] = Counter()
-_looks: dict[ListedFile, Future[None]] = {}  # the last one at each file that is being read
-_told_of: set[ListedFile] = set()  # of these, files whose requests are told of by `before_request`
-_asked_since: set[ListedFile] = set()  # of these, files that were asked for since the last look was begun
+Given = TypeVar("Given")
 
 
 def listed_as(file: SourceFile) -> ListedFile:
@@ -34,38 +30,7 @@ def listed_as(file: SourceFile) -> ListedFile:
 
 
 class Looks:
-    """The looks at a file while it is read."""
-
-    def __init__(self, file: SourceFile) -> None:
-        self._file = file
-
-    def wait(self) -> None:
-        """Wait for the last look, or for one that is begun now if no look goes with the last request.
-
-        Raises
-        ------
-        InputError
-            The file is gone, or is no longer the one that was listed.
-        StorageError
-        """
-        key = listed_as(self._file)
-        with _LOCK:
-            if key in _asked_since or key not in _looks:
-                _look(self._file)
-            look = _looks[key]
-        look.result()
-
-    def end(self) -> None:
-        """As `wait`, when all is read; look anew at a file whose requests nobody tells of."""
-        with _LOCK:
-            if listed_as(self._file) not in _told_of:
-                _look(self._file)
-        self.wait()
-
-
-@contextmanager
-def looking(file: SourceFile, begun: Future[None] | None = None) -> Iterator[Looks]:
-    """Look at a file while it is read, at the latest when `Looks.wait` is called.
+    """The looks at a file that one reader makes, the last of which goes with its last request, or follows it.
 
     Parameters
     ----------
@@ -73,43 +38,76 @@ def looking(file: SourceFile, begun: Future[None] | None = None) -> Iterator[Loo
     begun : Future, optional
         A look that was begun before, and counts for what was fetched before that.
     """
-    key = listed_as(file)
-    with _LOCK:
-        _readers[key] += 1
-        if begun is not None and key not in _looks:
-            _looks[key] = begun
-        elif _readers[key] > 1:  # what others have begun may be long ago
-            _look(file)
-    try:
-        yield Looks(file)
-    finally:
-        with _LOCK:
-            _readers[key] -= 1
-            if not _readers[key]:
-                del _readers[key]
-                _looks.pop(key, None)
-                _told_of.discard(key)
-                _asked_since.discard(key)
+
+    def __init__(self, file: SourceFile, begun: Future[None] | None = None) -> None:
+        self._file = file
+        self._look = begun
+        self._is_told = self._has_asked = False
+        self._lock = threading.Lock()
+
+    def during(self, given: Iterator[Given]) -> Given | None:
+        """The next of what is given, None at its end; what is opened meanwhile is of this reader."""
+        token = _READER.set(self)
+        try:
+            return next(given, None)
+        finally:
+            _READER.reset(token)
+
+    def before_request(self) -> None:
+        """Tell that a part of the file is about to be fetched: a look is to follow."""
+        with self._lock:
+            self._is_told = self._has_asked = True
+
+    def beside(self) -> None:
+        """Begin a look, if none goes with the last request."""
+        with self._lock:
+            if self._has_asked or self._look is None:
+                self._begin()
+
+    def wait(self) -> None:
+        """Wait for the last look, or for one that is begun now if none goes with the last request.
+
+        Raises
+        ------
+        InputError
+            The file is gone, or is no longer the one that was listed.
+        StorageError
+        """
+        self.beside()
+        look = self._look
+        assert look is not None
+        look.result()
+
+    def end(self) -> None:
+        """As `wait`, when all is read; look anew at a file whose requests nobody tells of."""
+        with self._lock:
+            if not self._is_told:
+                self._has_asked = True
+        self.wait()
+
+    def told(self) -> None:
+        """Note that all requests for the file are told of."""
+        with self._lock:
+            self._is_told = True
+
+    def is_of(self, file: SourceFile) -> bool:
+        """Whether they are looks at a file."""
+        return listed_as(file) == listed_as(self._file)
+
+    def _begin(self) -> None:
+        self._look, self._has_asked = begin(partial(check_unchanged, self._file)), False
 
 
-def before_request(file: SourceFile) -> None:
-    """Tell that a part of a file is about to be fetched: if it is being read, a look is to follow."""
-    key = listed_as(file)
-    with _LOCK:
-        if key in _readers:
-            _told_of.add(key)
-            _asked_since.add(key)
+_READER: ContextVar[Looks | None] = ContextVar("reader", default=None)
+
+
+def looks_at(file: SourceFile) -> Looks | None:
+    """The looks of who reads a file now; None if nobody does here."""
+    reader = _READER.get()
+    return reader if reader is not None and reader.is_of(file) else None
 
 
 def look_beside(file: SourceFile) -> None:
     """Begin a look beside requests that are under way, if the file is being read and none goes with them."""
-    key = listed_as(file)
-    with _LOCK:
-        if key in _readers and (key in _asked_since or key not in _looks):
-            _look(file)
-
-
-def _look(file: SourceFile) -> None:
-    key = listed_as(file)
-    _looks[key] = begin(partial(check_unchanged, file))
-    _asked_since.discard(key)
+    if (reader := looks_at(file)) is not None:
+        reader.beside()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -176,16 +176,20 @@ class Source(ABC):
             yield from batches
             check_unchanged(split.file)  # others may have written into it meanwhile
             return
-        with checking(split.file) as looks:  # it is asked while the rows come
-            try:
-                first = next(batches, None)
-            finally:
-                looks.wait()  # tells more than what a changed file made of the reading
-            if first is None:
-                return
-            yield first
-            yield from batches
-            looks.end()
+        looks = checking(split.file)  # it is asked while the rows come
+        try:
+            batch = looks.during(batches)
+        finally:
+            looks.wait()  # tells more than what a changed file made of the reading
+        try:
+            while batch is not None:
+                yield batch
+                batch = looks.during(batches)
+                if batch is None:
+                    looks.end()
+        finally:
+            if isinstance(batches, Generator):
+                batches.close()  # and its file
 
     @abstractmethod
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:

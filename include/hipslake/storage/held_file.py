@@ -50,9 +50,9 @@ class HeldFile(io.RawIOBase):
         self._pieces: list[tuple[int, Any]] = []  # ascending by start
         self._lock = threading.Lock()
 
-    def again(self) -> HeldFile:
+    def again(self, before_request: Callable[[], object] | None = None) -> HeldFile:
         """Open the file once more, with all that is held of it, and that either of them will hold."""
-        other = HeldFile(self._storage, self._path, self._size, self._before_request)
+        other = HeldFile(self._storage, self._path, self._size, before_request)
         other._pieces, other._lock = self._pieces, self._lock
         return other
 
