@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, Pla
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
+from hipslake.storage.small_files import together
 
 PLAN_SCHEMA = pa.schema(
     [
@@ -68,8 +71,11 @@ def run(request: PlanRequest) -> PlanReport:
     if spec.newest is not None:
         text += f"{spec.newest} stays: {counted.rows_superseded} of {counted.rows_in} rows are superseded\n"
     with phases("store"):
-        write_table(folder.storage, RunFolder.PLAN, plan)
-        folder.storage.write(RunFolder.PLAN_SUMMARY, text.encode())
+        together(
+            folder.storage,
+            partial(write_table, folder.storage, RunFolder.PLAN, plan),
+            partial(folder.storage.write, RunFolder.PLAN_SUMMARY, text.encode()),
+        )
     return PlanReport(
         rows_in=histogram.total_rows,
         rows_out=histogram.total_rows,

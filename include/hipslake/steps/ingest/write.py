@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
+from hipslake.storage.small_files import together
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
 
@@ -57,8 +59,12 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
             "write anew"
         )
     with phases("clear"):
-        catalog.delete_tree(write_id)
-        folder.storage.delete(RunFolder.INDICES)  # their files lay there: the index step is not done any more
+        # Files of indices lay there, too: their step is not done any more.
+        together(
+            catalog,
+            partial(catalog.delete_tree, write_id),
+            partial(folder.storage.delete, RunFolder.INDICES),
+        )
     log.info(
         "Writing %d rows from %d splits into %d leaves, %d reduce tasks.",
         counted.rows_out,
@@ -85,9 +91,10 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
-        write_table(folder.storage, RunFolder.PARTITIONS, files)
+        stores = [partial(write_table, folder.storage, RunFolder.PARTITIONS, files)]
         if not catalog.is_local:
-            store_ends(folder, written)
+            stores.append(partial(store_ends, folder, written))
+        together(folder.storage, *stores)
         delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
     per_group = {plan.group: files.filter(pc.equal(files["group"], plan.group)) for plan in state.plans}
     return WriteReport(
