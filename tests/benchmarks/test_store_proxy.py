@@ -21,7 +21,8 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.store_proxy import ChunkedEnd, StoreProxy, running_proxy
+from benchmarks.proxy_connections import ChunkedEnd
+from benchmarks.store_proxy import StoreProxy, running_proxy
 from benchmarks.store_requests import counted, kind_of, round_trips
 from tests.stores.s3_server import S3Server, running_s3
 

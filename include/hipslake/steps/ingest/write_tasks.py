@@ -23,7 +23,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.errors import PlanError, StorageError
 from hipslake.sources.names import REJECT_COLUMNS
-from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.leaf_ends import ENDS_SCHEMA, MOST_BYTES, TaskEnds
@@ -82,8 +82,9 @@ class WriteTask:
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks]
         blocks.clear()
-        # Of a disk, whoever needs the ends of a file soon has them.
-        ends = TaskEnds(0 if state.catalog.is_local else MOST_BYTES // state.targets)
+        # For the HATS files. Of a disk, whoever needs the ends of a file soon has them.
+        kept = state.spec.layout is Layout.HATS and not state.catalog.is_local
+        ends = TaskEnds(MOST_BYTES // state.targets if kept else 0)
         with LeafWriter(
             state.catalog, state.write_id, state.spec, plan.group, plan.schema, wrote=ends.wrote
         ) as writer:
