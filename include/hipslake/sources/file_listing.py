@@ -75,7 +75,9 @@ def list_files(uri: str) -> FileListing:
     found.sort(key=lambda pair: pair[0])
     bounds = LinkBounds(places_of(storage))
     files = [
-        SourceFile(ordinal=ordinal, uri=uri, size=entry.size, stamp=entry.stamp, place=bounds.place_of(uri))
+        SourceFile(
+            ordinal=ordinal, uri=uri, size=entry.size, stamp=entry.stamp, place=bounds.within(uri).place
+        )
         for ordinal, (uri, entry) in enumerate(found)
     ]
     return FileListing(files, passed_over)
@@ -91,9 +93,7 @@ def located(file: SourceFile) -> tuple[Storage, str]:
     """
     uri = file.uri
     if file.place is not None:
-        bounds = LinkBounds([file.place])
-        bounds.place_of(uri)
-        uri = bounds.resolved(uri)
+        uri = LinkBounds([file.place]).within(uri).real
     folder, _, name = uri.rpartition("/")
     return Storage.at(folder or "/"), name
 

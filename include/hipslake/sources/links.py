@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from hipslake.errors import InputError
 from hipslake.specs.environment import expand
@@ -43,6 +44,13 @@ def places_of(folder: Storage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in (own, landing, *listed) if "://" not in each))
 
 
+class FileInBounds(NamedTuple):
+    """Where a file lies."""
+
+    real: str  # its path, links resolved; as it was given if it may lie anywhere
+    place: str | None  # the folder that holds it
+
+
 class LinkBounds:
     """Folders that local files have to lie in, once links are resolved.
 
@@ -53,11 +61,11 @@ class LinkBounds:
     """
 
     def __init__(self, places: Iterable[str]) -> None:
-        self._places = {place: os.path.realpath(place) for place in places}
+        self._places = tuple(places)
         self._folders: dict[str, str] = {}  # of one look at many files: links may change
 
-    def place_of(self, path: str) -> str | None:
-        """The first of the folders that holds a file; None if no folders are given.
+    def within(self, path: str) -> FileInBounds:
+        """Where a file lies, links resolved, and the first of the folders that holds it.
 
         Raises
         ------
@@ -65,23 +73,25 @@ class LinkBounds:
             It lies in none of them.
         """
         if not self._places:
-            return None
-        real = self.resolved(path)
-        for place, folder in self._places.items():
-            if real == folder or real.startswith(f"{folder.rstrip('/')}/"):
-                return place
+            return FileInBounds(path, None)
+        real = self._resolved(path)
+        for place in self._places:
+            if real == (folder := self._resolved_folder(place)) or real.startswith(f"{folder.rstrip('/')}/"):
+                return FileInBounds(real, place)
         raise InputError(
-            f"{path} is a link, or lies behind one, that leads out of {next(iter(self._places))}, and is not "
+            f"{path} is a link, or lies behind one, that leads out of {self._places[0]}, and is not "
             f"read; put the file itself there, or have {INPUTS} list where it leads"
         )
 
-    def resolved(self, path: str) -> str:
-        """Where a file lies, links resolved."""
+    def _resolved(self, path: str) -> str:
         folder, _, name = path.rpartition("/")
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder or "/")
-        whole = f"{self._folders[folder].rstrip('/')}/{name}"
+        whole = f"{self._resolved_folder(folder or '/').rstrip('/')}/{name}"
         return os.path.realpath(whole) if Path(whole).is_symlink() else whole
+
+    def _resolved_folder(self, folder: str) -> str:
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder)
+        return self._folders[folder]
 
 
 def refuse_links_out(folder: Storage, paths: Iterable[str]) -> None:
@@ -100,7 +110,7 @@ def refuse_links_out(folder: Storage, paths: Iterable[str]) -> None:
     """
     bounds = LinkBounds(places_of(folder))
     for path in paths:
-        bounds.place_of(folder.uri(path))
+        bounds.within(folder.uri(path))
 
 
 def _is_in(path: str, landing: str) -> bool:

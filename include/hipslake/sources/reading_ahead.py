@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hipslake.sources.file_listing import located
 from hipslake.sources.source_file import Split
 from hipslake.sources.source_reader import Source
 
@@ -39,7 +38,7 @@ def read_splits(
     if first is None:
         return
     given = chain([first], splits)
-    if located(first.file)[0].is_local:
+    if first.file.is_local:
         for split in given:
             for batch in source.read(split, schema, columns):
                 yield split, batch

@@ -29,6 +29,11 @@ class SourceFile:
     stamp: str  # etag where the store gives one, else the modification time in ISO 8601
     place: str | None = None  # the local folder that no link of its path leads out of; None: anywhere
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies on a file system of this machine."""
+        return "://" not in self.uri
+
 
 class SeekPoint(NamedTuple):
     """A place in a compressed file from which on it can be unpacked without what stands before.

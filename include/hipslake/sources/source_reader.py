@@ -171,7 +171,7 @@ class Source(ABC):
             When the file is not the one that was listed.
         """
         batches = self.batches(split, selected(schema, columns), batch_rows)
-        if located(split.file)[0].is_local:
+        if split.file.is_local:
             check_unchanged(split.file)
             yield from batches
             check_unchanged(split.file)  # others may have written into it meanwhile

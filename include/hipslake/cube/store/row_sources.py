@@ -131,7 +131,7 @@ class ParquetRows:
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         path, first, stop = self.row_groups[part]
-        LinkBounds(self.places).place_of(self.storage.uri(path))
+        LinkBounds(self.places).within(self.storage.uri(path))
         with read_errors(self.storage, path), self.storage.arrow_file(path) as file:
             unit = unit_for(self.schema, columns)
             parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit=unit)

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.sources.file_listing import located
 from hipslake.sources.source_file import SeekPoint, SourceFile, Split
 
 COLUMNS = pa.schema(
@@ -119,7 +118,7 @@ class SplitList:
         files = self.file_ordinals
         sizes = self.table["size"].to_numpy() / np.bincount(files)[files]
         upto = np.cumsum(sizes + _OPENING_BYTES)
-        is_near = located(next(self.between(0, 1)).file)[0].is_local
+        is_near = next(self.between(0, 1)).file.is_local
         per_core = _TASKS_PER_CORE if is_near else _TASKS_PER_CORE_OF_STORES
         tasks = min(len(self), max(per_core * cores, int(upto[-1] // task_bytes)))
         shares = upto[-1] * np.arange(1, tasks) / tasks
