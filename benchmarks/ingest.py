@@ -29,9 +29,10 @@ LEVELS = [1, 15]
 REPEATS = 3  # of which the median is judged, except where a run takes minutes:
 LONG_ROWS, LONG_LEVEL = 20_000_000, 1  # above both
 MODULES = {
-    bars.LIMIT: "benchmarks.two_process",
-    bars.OURS: "benchmarks.hipslake_ingest",
-    bars.PEER: "benchmarks.hats_import_peer",
+    bars.LIMIT: ["benchmarks.two_process"],
+    bars.OURS: ["benchmarks.hipslake_ingest"],
+    bars.PROGRAM: ["benchmarks.hipslake_program", "ingest"],
+    bars.PEER: ["benchmarks.hats_import_peer"],
 }
 DISK_BYTES_PER_ROW = 270  # source, intermediate files and output of one system; outputs are removed in turn
 
@@ -59,7 +60,7 @@ class Bench:
         output, report_file = self.folder / "output", self.folder / "report.json"
         shutil.rmtree(output, ignore_errors=True)
         report_file.unlink(missing_ok=True)
-        command = [self._pythons.get(system, sys.executable), "-m", MODULES[system]]
+        command = [self._pythons.get(system, sys.executable), "-m", *MODULES[system]]
         command += [f"--source={source}", f"--output={output}", f"--report={report_file}"]
         command += [f"--threshold={self.threshold}", f"--level={level}"]
         os.sync()  # nobody pays for what another has left to write

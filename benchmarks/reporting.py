@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import step_cost
-from benchmarks.bars import LIMIT, OURS, PEER, bar_lines
+from benchmarks.bars import LIMIT, OURS, PEER, PROGRAM, bar_lines
 from benchmarks.sizes import format_count
 
-TITLES = {LIMIT: "two processes, no fault tolerance", OURS: "hipslake", PEER: "hats-import"}
+TITLES = {
+    LIMIT: "two processes, no fault tolerance",
+    OURS: "hipslake",
+    PROGRAM: "`hipslake ingest`",
+    PEER: "hats-import",
+}
 GIB = 2**30
 _START = "start-up of interpreters, Spark, dask"
 _COLOURS = {
@@ -60,7 +65,8 @@ def markdown(result: dict[str, Any]) -> str:
         "",
         "*Up*: without what starting takes: interpreters with their imports, Spark sessions with their "
         "Python workers. *Whole*: the whole process. Verify is apart from both. *Peak*: proportional set "
-        "sizes of all processes together.",
+        "sizes of all processes together. *hipslake* are the steps of the DAG, with Spark; `hipslake ingest` "
+        "is the command, which starts Spark only if the rows take more than a quarter of the memory.",
         "",
         "| rows | zstd | system | up s | whole s | verify s | cpu s | rows/s | peak GiB | leaves | GB |",
         "|---|---|---|" + "---:|" * 8,

@@ -42,7 +42,8 @@ def ingest(
     """Publish rows or files as a catalog, or as one more increment of it, by the steps of its DAG.
 
     What is published is what `catalog_ingest__<name>` would publish of the same rows, to the byte. Either it
-    is published whole, or nothing is. Airflow is not needed, and Spark only for much data.
+    is published whole, or nothing is. Airflow is not needed, and Spark only for what does not fit into
+    memory.
 
     Parameters
     ----------
@@ -69,7 +70,8 @@ def ingest(
         Build a version even if the newest one was made of the same rows, with the same spec and library.
     spark : pyspark.sql.SparkSession or bool, optional
         A session that does the work; False: this process does all of it, whatever the size. By default Spark
-        does what has at least as many bytes as the spec, or the deployment, says.
+        does what has at least as many bytes as the spec, or the deployment, says; where neither says it, and
+        there is no cluster, what does not fit into a quarter of the memory that is left.
 
     Returns
     -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from hipslake.steps.registry import STEPS, Step
 from hipslake.steps.report import CatalogReport, Report, Request, perform
 from hipslake.steps.run import RunFolder, catalog_uri, run_uri
 from hipslake.steps.run_storage import RunStorage, own_run
+from hipslake.storage.available_memory import available_memory
 from hipslake.storage.folder import Storage
 from hipslake.versions.intents import fence
 from hipslake.versions.log import VersionLog
@@ -29,6 +31,7 @@ from hipslake.versions.pins import give_up
 
 log = logging.getLogger(__name__)
 
+_SHARE_OF_MEMORY = 0.25  # of what is left, that rows may take: tasks need some, too, and other programs
 _WAITS = "append"  # waits for what is being stored right before its commit
 
 Told = Callable[[str, Report | None], None]
@@ -62,7 +65,10 @@ class Outcome(NamedTuple):
 class StepRunner:
     """Performs the steps of one run, as the tasks of its DAG do: with the same requests, in such a folder.
 
-    A step that has a Spark job is done in this process where it has to handle few bytes, and else in Spark.
+    A step that has a Spark job is done in Spark from some size on, and else in this process. The spec may say
+    the size, or the deployment. Where neither does, and Spark would run on the cores of this machine alone,
+    an ingest or a join goes there only if it holds more rows at once than a quarter of the memory that is
+    left. Other steps have sizes of their own: `hipslake.steps.registry`.
 
     Parameters
     ----------
@@ -234,6 +240,10 @@ class StepRunner:
     def _wants_spark(self, step: Step, request: Request) -> bool:
         if self._spark is not None:
             return self._spark is not False
+        if step.held and step.said_size(request) is None and not _has_a_cluster():
+            free, held = available_memory(), step.bytes_to_hold(request)
+            if free is not None and held is not None:  # on the same cores, Spark would only be started
+                return held > _SHARE_OF_MEMORY * free
         limit = step.size_for_spark(request)
         return not limit or step.bytes_to_handle(request) >= limit
 
@@ -254,6 +264,20 @@ class StepRunner:
                 session = self._held.enter_context(session_of_program(f"hipslake {self.dag_id}"))
             self._engine = SparkEngine(session)
         return self._engine
+
+
+def _has_a_cluster() -> bool:
+    """Whether Spark of this program may have more than the cores of this machine, or runs already."""
+    if not os.environ.get("HIPSLAKE_SPARK_MASTER", "local").startswith("local"):
+        return True
+    if os.environ.keys() & {"SPARK_ENV_LOADED", "PYSPARK_GATEWAY_PORT"}:  # the program was submitted
+        return True
+    return _has_a_session()
+
+
+def _has_a_session() -> bool:
+    loaded = sys.modules.get("pyspark.sql")
+    return loaded is not None and loaded.SparkSession.getActiveSession() is not None
 
 
 def is_installed(package: str) -> bool:

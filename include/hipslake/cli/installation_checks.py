@@ -95,7 +95,7 @@ def settings() -> Iterator[Finding]:
         lambda: Timeouts.of(os.environ),
         stale_seconds,
         resting_seconds,
-        lambda: spark_above_bytes(0),
+        spark_above_bytes,
     )
     wrong = False
     for read in readers:

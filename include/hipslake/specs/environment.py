@@ -84,13 +84,10 @@ def with_variables(text: str) -> str:
     return expanded
 
 
-def spark_above_bytes(otherwise: int) -> int:
+def spark_above_bytes() -> int | None:
     """Return from how many bytes of source files on Spark does an ingest, as the deployment says.
 
-    Parameters
-    ----------
-    otherwise : int
-        Bytes, where the deployment does not say it.
+    None where it does not say it.
 
     Raises
     ------
@@ -99,7 +96,7 @@ def spark_above_bytes(otherwise: int) -> int:
     """
     given = os.environ.get(SPARK_ABOVE_BYTES, "").strip()
     if not given:
-        return otherwise
+        return None
     from hipslake.specs.threshold import byte_count
 
     try:

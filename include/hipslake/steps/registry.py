@@ -42,6 +42,9 @@ class Step:
     size : str
         Import string of the function that finds how many bytes a request has to handle; "": those of the
         run's source files.
+    held : str
+        Import string of the function that finds how many bytes of rows this process would hold at once; "":
+        that is not known.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Step:
     spark_above_bytes: int = 0
     size: str = ""
     of_ingest: bool = False
+    held: str = ""
 
     @property
     def request_model(self) -> type[Request]:
@@ -73,6 +77,10 @@ class Step:
             return FrozenInputs.of(request.folder).total_bytes
         return int(resolve(self.size)(request))
 
+    def bytes_to_hold(self, request: Request) -> int | None:
+        """Return how many bytes of rows this process would hold at once; None if that is not known."""
+        return int(resolve(self.held)(request)) if self.held else None
+
     def size_for_spark(self, request: Request) -> int:
         """Return from how many bytes on Spark does a request: as its spec says, or the deployment; 0: always.
 
@@ -81,16 +89,24 @@ class Step:
         SpecError
             If what the deployment says is no size.
         """
+        said = self.said_size(request)
+        return self.spark_above_bytes if said is None else said
+
+    def said_size(self, request: Request) -> int | None:
+        """Return the size that the spec says, or the deployment, in place of the step's own; None: neither.
+
+        Raises
+        ------
+        SpecError
+            As `size_for_spark`.
+        """
         if not self.of_ingest:
-            return self.spark_above_bytes
+            return None
+        from hipslake.specs.environment import spark_above_bytes
         from hipslake.steps.frozen_run import FrozenRun
 
         said = FrozenRun.of(request.folder).spec.spark_above_bytes
-        if said is not None:
-            return said
-        from hipslake.specs.environment import spark_above_bytes
-
-        return spark_above_bytes(self.spark_above_bytes)
+        return spark_above_bytes() if said is None else said
 
     def perform(self, request: Request, engine: Engine | None = None) -> Report:
         """Run the step in this process, or take over what a finished attempt left; leave its report.
@@ -133,6 +149,7 @@ def _step(
     *,
     report: str = "",
     of_ingest: bool = False,
+    held: str = "",
 ) -> Step:
     """Return a step by its family, and what the names of its models begin with.
 
@@ -144,7 +161,7 @@ def _step(
     if size and ":" not in size:
         size = f"{run.partition(':')[0]}:{size}"
     return Step(
-        name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size, of_ingest
+        name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size, of_ingest, held
     )
 
 
@@ -160,14 +177,27 @@ STEPS = {
             "histogram_catalog",
             INGEST_IN_SPARK,
             of_ingest=True,
+            held="bytes_held:of_count",
         ),
         _step("plan", "ingest:Plan", "ingest.plan:run"),
         _step(
-            "write", "ingest:Write", "ingest.write:run", "write_partitions", INGEST_IN_SPARK, of_ingest=True
+            "write",
+            "ingest:Write",
+            "ingest.write:run",
+            "write_partitions",
+            INGEST_IN_SPARK,
+            of_ingest=True,
+            held="bytes_held:of_counted_rows",
         ),
         _step("publish", "ingest:Publish", "ingest.publish:run"),
         _step(
-            "append", "append:Append", "append.run:run", "append_increment", INGEST_IN_SPARK, of_ingest=True
+            "append",
+            "append:Append",
+            "append.run:run",
+            "append_increment",
+            INGEST_IN_SPARK,
+            of_ingest=True,
+            held="bytes_held:of_counted_rows",
         ),
         _step("margin", "margin:Margin", "margin.run:run", "build_margin", _GIB, "bytes_to_read"),
         _step("index", "index:BuildIndex", "index.run:run", "build_index", 256 * _MIB, "bytes_to_index"),
@@ -188,8 +218,22 @@ STEPS = {
         _step("adopt", "adopt:Adopt", "adopt.run:run", "adopt_catalog", _GIB, "bytes_to_read"),
         _step("resolve:crossmatch", "join:ResolveCrossmatch", "join.resolve_crossmatch:run"),
         _step("resolve:equijoin", "join:ResolveEquijoin", "join.resolve_equijoin:run"),
-        _step("crossmatch", "join:Crossmatch", "join.run:run", "crossmatch_catalogs", 256 * _MIB),
-        _step("equijoin", "join:Equijoin", "join.run:run", "equijoin_catalogs", 256 * _MIB),
+        _step(
+            "crossmatch",
+            "join:Crossmatch",
+            "join.run:run",
+            "crossmatch_catalogs",
+            256 * _MIB,
+            held="bytes_held:of_join",
+        ),
+        _step(
+            "equijoin",
+            "join:Equijoin",
+            "join.run:run",
+            "equijoin_catalogs",
+            256 * _MIB,
+            held="bytes_held:of_join",
+        ),
         _step("resolve:sink", "sink:ResolveSink", "sink.resolve_sink:run"),
         _step("inputs:sink", "sink:SinkFiles", "sink.sink_files:run"),
         _step(

@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from hipslake.storage.available_memory import machine_memory
+
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
@@ -22,10 +24,10 @@ def bytes_kept_unwritten(vm: Path = Path("/proc/sys/vm"), memory: Path = Path("/
         if fixed := int((vm / "dirty_background_bytes").read_text()):
             return fixed
         share = int((vm / "dirty_background_ratio").read_text()) / 100
-        available = next(line for line in memory.read_text().splitlines() if line.startswith("MemAvailable:"))
-        return share * 1024 * int(available.split()[1])
-    except (OSError, ValueError, IndexError, StopIteration):
+    except (OSError, ValueError):
         return math.inf
+    available = machine_memory(memory)
+    return math.inf if available is None else share * available
 
 
 def start_write_out(descriptor: int) -> None:
