@@ -183,3 +183,20 @@ def test_bytes_that_rows_take_are_close_to_what_is_told(
     assert told["histogram"] == 0
     assert told["append"] == pytest.approx(rows.nbytes + 8 * ROWS, rel=0.3)
     assert set(told) == STEPS_OF_NIGHTS
+
+
+def test_rows_weigh_no_less_than_their_files(
+    tmp_path: Path, rows: pa.Table, with_free: Callable[[int | None], None]
+) -> None:
+    """What a row weighs is found of the first, the middle and the last file."""
+    rng = np.random.default_rng(1)
+    sizes = [4000 if part in (1, 2) else 0 for part in range(6) for _ in range(ROWS // 6 + 1)]
+    heavy = rows.append_column("image", pa.array([rng.bytes(size) for size in sizes[:ROWS]], pa.binary()))
+    source = tmp_path / "in"
+    source.mkdir()
+    for part in range(6):
+        some = heavy.slice(part * (ROWS // 6 + 1), ROWS // 6 + 1)
+        pq.write_table(some, source / f"{part}.parquet")
+    with_free(3 * heavy.nbytes)
+    with pytest.raises(StepError, match=f"write: .*{LARGE}"):
+        hipslake.ingest(f"{source}/*.parquet", spec=SPEC, warehouse=tmp_path / "warehouse")

@@ -22,6 +22,11 @@ def of_count(request: Request) -> int:
 
 
 def of_counted_rows(request: Request) -> int:
-    """Of the write, or the append, of an ingest, all rows that were counted, as they lie in memory."""
-    counted = request.folder.read(RunFolder.report_path("histogram"), HistogramReport)
-    return int(sum(weight.memory for weight in counted.row_bytes.values()) * counted.rows_out)
+    """Of the write, or the append, of an ingest, all rows that were counted, as they lie in memory.
+
+    What a row weighs was found of a sample. Not less than the source files, in case that is of lighter rows.
+    """
+    folder = request.folder
+    counted = folder.read(RunFolder.report_path("histogram"), HistogramReport)
+    row = sum(weight.memory for weight in counted.row_bytes.values())
+    return max(int(row * counted.rows_out), FrozenInputs.of(folder).total_bytes)
