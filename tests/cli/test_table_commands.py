@@ -214,6 +214,7 @@ def test_as_a_process_of_its_own_a_sink_does_without_pandas_and_requests(
         "from hipslake.cli.main import main\n"
         "assert 'pandas' not in sys.modules\n"
         "code = main()\n"
+        "assert 'hipslake.catalog.catalog_reader' not in sys.modules\n"
         "print(not sys.modules.keys().isdisjoint({'pandas', 'requests'}))\n"
         "sys.exit(code)"
     )

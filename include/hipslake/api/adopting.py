@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hipslake.api.catalog import Catalog
-from hipslake.api.step_runner import Outcome, StepRunner, Told
+from hipslake.api.catalog_runner import CatalogRunner, Outcome
+from hipslake.api.step_runner import Told
 from hipslake.errors import SpecError
 from hipslake.specs.adopt_spec import AdoptSpec
 from hipslake.specs.base import validated
@@ -70,7 +71,7 @@ def adopted(
 ) -> Outcome:
     """Adopt as `adopt` does, and return what the run came to; `told` is told of each step."""
     model, spec_file = _spec_of(spec)
-    with StepRunner(warehouse, "catalog_adopt", model.name, spark=spark, told=told) as runner:
+    with CatalogRunner(warehouse, "catalog_adopt", model.name, spark=spark, told=told) as runner:
         frozen = runner.resolve("resolve:adopt", spec=model, spec_file=spec_file, force=force)
         if frozen.unchanged_version is not None:
             return runner.unchanged(frozen.unchanged_version, "this state of the catalog of others")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from hipslake.api.step_runner import StepRunner
+from hipslake.api.catalog_runner import CatalogRunner
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import SpecError
 from hipslake.specs.base import first_mistake
@@ -140,7 +140,7 @@ def made_hips(
     warehouse, spark, told
         As of `StepRunner`.
     """
-    with StepRunner(warehouse, PIPELINE, name, spark=spark, told=told) as runner:
+    with CatalogRunner(warehouse, PIPELINE, name, spark=spark, told=told) as runner:
         try:
             report: HipsReport = runner.perform(
                 "hips", **{**asked, "catalog": name, "warehouse": runner.warehouse}

@@ -9,9 +9,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from hipslake.api.catalog_runner import CatalogRunner, Outcome
 from hipslake.api.given_rows import GIVEN, files_of, format_of, rows_of, stage
 from hipslake.api.run_interval import window_of_interval
-from hipslake.api.step_runner import Outcome, StepRunner, Told
+from hipslake.api.step_runner import Told
 from hipslake.errors import HipslakeError, SpecError
 from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
@@ -116,7 +117,10 @@ def ingested(
     rows = None if data is None or files is not None else rows_of(data)
     model, spec_file = _spec_of(spec, data, files)
     window = _window_of(model, interval)
-    with StepRunner(warehouse, PIPELINE, model.name, spark=spark, told=told) as runner, ExitStack() as ended:
+    with (
+        CatalogRunner(warehouse, PIPELINE, model.name, spark=spark, told=told) as runner,
+        ExitStack() as ended,
+    ):
         place = GIVEN
         if model.source.uri in (GIVEN, _OF_INTERVALS):
             place = model.source.of_interval(window.start, None).uri if window.start else GIVEN
@@ -232,6 +236,6 @@ def _window_of(spec: CatalogSpec, interval: Any) -> Window:
     return Window()
 
 
-def _clear(runner: StepRunner) -> None:
+def _clear(runner: CatalogRunner) -> None:
     with suppress(HipslakeError, OSError):  # it goes with the run folder
         runner.folder.storage.delete_tree(GIVEN)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hipslake.api.catalog_runner import CatalogRunner, Outcome
 from hipslake.api.given_sides import further_side_of, side_of
-from hipslake.api.step_runner import Outcome, StepRunner, Told
+from hipslake.api.step_runner import Told
 from hipslake.errors import SpecError
 from hipslake.specs.base import validated
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, MissingMargin
@@ -123,7 +124,7 @@ def published_join(
         fields |= of_matches
     elif given := [name for name, value in of_matches.items() if value is not None]:
         raise SpecError(f"{', '.join(given)}: cross-matches have it; leave it out for a join on a key")
-    with StepRunner(warehouse, f"catalog_{spec.type}", spec.name, spark=spark, told=told) as runner:
+    with CatalogRunner(warehouse, f"catalog_{spec.type}", spec.name, spark=spark, told=told) as runner:
         unchanged = runner.resolve(f"resolve:{spec.type}", **fields).unchanged_version
         if unchanged is not None:
             return runner.unchanged(unchanged, "these versions of its catalogs")

@@ -2,64 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from hipslake.api.catalog import Catalog
-from hipslake.catalog.committing import described_version
-from hipslake.errors import EmptySourceError, HipslakeError, SpecError, StepError
+from hipslake.errors import SpecError, StepError
 from hipslake.specs.environment import expand
-from hipslake.steps.frozen_run import FrozenRun
-from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.registry import STEPS, Step
 from hipslake.steps.report import CatalogReport, Report, Request, perform
-from hipslake.steps.run import RunFolder, catalog_uri, run_uri
+from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.run_storage import RunStorage, own_run
 from hipslake.storage.available_memory import available_memory
 from hipslake.storage.folder import Storage
-from hipslake.versions.intents import fence
-from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import give_up
-
-log = logging.getLogger(__name__)
 
 _SHARE_OF_MEMORY = 0.25  # of what is left, that rows may take: tasks need some, too, and other programs
 _WAITS = "append"  # waits for what is being stored right before its commit
 
 Told = Callable[[str, Report | None], None]
 """Is told the name of a step when it begins, and again with its report when it has ended."""
-
-
-class Outcome(NamedTuple):
-    """What a run came to.
-
-    Attributes
-    ----------
-    catalog : Catalog
-        The version that the run has published; where there was nothing to do, the newest one.
-    run_uri : str
-        The folder of the run, with the reports of its steps.
-    nothing_to_do : str
-        Why nothing was published; empty where something was.
-    """
-
-    catalog: Catalog
-    run_uri: str
-    nothing_to_do: str
-
-    def told(self) -> Catalog:
-        """Return the catalog, and log a warning where there was nothing to do."""
-        if self.nothing_to_do:
-            log.warning("%s: %s", self.catalog.uri, self.nothing_to_do)
-        return self.catalog
 
 
 class StepRunner:
@@ -74,8 +40,8 @@ class StepRunner:
     ----------
     warehouse : str or Path, optional
         Root of the warehouse; relative to the working directory. By default `${HIPSLAKE_WAREHOUSE}`.
-    pipeline, catalog : str
-        Of the DAG that makes the same: `catalog_ingest`, and the name of the catalog.
+    pipeline, name : str
+        Of the DAG that makes the same: `catalog_ingest`, and the name of the spec.
     spark : pyspark.sql.SparkSession or bool, optional
         A session that all steps which can take it run in; False: none runs in Spark. By default those that
         the registry of steps, the spec and the deployment say, in a session that ends with the run.
@@ -84,26 +50,24 @@ class StepRunner:
 
     Attributes
     ----------
-    warehouse, dag_id, run_id : str
+    warehouse, name, dag_id, run_id : str
     folder : RunFolder
-    catalog_uri : str
-        Root of the catalog that the run makes.
     """
 
     def __init__(
         self,
         warehouse: str | os.PathLike[str] | None,
         pipeline: str,
-        catalog: str,
+        name: str,
         *,
         spark: Any = None,
         told: Told | None = None,
     ) -> None:
         self.warehouse = warehouse_uri(warehouse)
-        self.dag_id = f"{pipeline}__{catalog}"
+        self.name = name
+        self.dag_id = f"{pipeline}__{name}"
         self.run_id = f"program__{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         self.folder = RunFolder(run_uri(self.warehouse, self.dag_id, self.run_id))
-        self.catalog_uri = catalog_uri(self.warehouse, catalog)
         self._spark = spark
         self._told = told or (lambda step, report: None)
         self._held = ExitStack()
@@ -154,88 +118,6 @@ class StepRunner:
             report = step.perform(request)
         self._told(request.step, report)
         return report
-
-    @contextmanager
-    def nothing_left_on_failure(self) -> Iterator[None]:
-        """Delete what the run has written into the catalog, if the block fails and nothing is committed.
-
-        It is kept where it is not known whether the commit stands: the next run's sweep decides then.
-        """
-        try:
-            yield
-        except BaseException:
-            with suppress(HipslakeError, OSError):
-                self._give_up()
-            raise
-
-    def publish(self, *, margin: bool, index: bool) -> Outcome:
-        """Perform what follows when the leaves of a whole version are written, up to its publication.
-
-        Parameters
-        ----------
-        margin, index : bool
-            Whether the version has margins, and indices.
-        """
-        for name, wanted in (("margin", margin), ("index", index), ("verify", True)):
-            if wanted:
-                self.perform(name)
-        version = self.perform("publish").version
-        return self.outcome(version)
-
-    def outcome(self, version: int | None, nothing_to_do: str = "") -> Outcome:
-        """Bring the view of other readers up to date, and return what the run came to.
-
-        Parameters
-        ----------
-        version : int or None
-            That was published, or is the newest where there was nothing to do; None: there is none.
-        nothing_to_do : str
-            Why nothing was published.
-
-        Raises
-        ------
-        EmptySourceError
-            If no version is published.
-        """
-        if version is None:
-            raise EmptySourceError(f"{self.catalog_uri}: {nothing_to_do}")
-        self.perform("view")
-        known = None if nothing_to_do else known_catalog(self.folder.uri).newest
-        if known is not None and known.number == version and self._kept is not None:  # this run's own
-            storage = Storage.at(self.catalog_uri)
-            catalog = Catalog(storage, described_version(storage, *known))
-        else:
-            catalog = Catalog.open(self.catalog_uri, version)
-        return Outcome(catalog, self.folder.uri, nothing_to_do)
-
-    def unchanged(self, version: int, made_of: str) -> Outcome:
-        """Return the outcome of a run that would make what the newest version is.
-
-        Parameters
-        ----------
-        version : int
-            The newest.
-        made_of : str
-            What it was made of, in words.
-        """
-        return self.outcome(
-            version,
-            f"version {version} was made of {made_of}, with this spec and library version; there is nothing "
-            "to do. Say force to build a version all the same",
-        )
-
-    def newest(self) -> int | None:
-        """Return the newest version of the catalog; None if there is none."""
-        return VersionLog(Storage.at(self.catalog_uri)).newest()
-
-    def _give_up(self) -> None:
-        if not self.folder.storage.is_file(RunFolder.RUN):
-            return
-        catalog, write_id = Storage.at(self.catalog_uri), FrozenRun.of(self.folder).write_id
-        if not catalog.exists(write_id):
-            return
-        if fence(catalog, [write_id]) and VersionLog(catalog).find(write_id) is None:
-            give_up(catalog, write_id)
 
     def _wants_spark(self, step: Step, request: Request) -> bool:
         if self._spark is not None:

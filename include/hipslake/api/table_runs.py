@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hipslake.api.run_interval import window_of_interval
 from hipslake.api.step_runner import StepRunner, Told
 from hipslake.errors import SpecError
-from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.audit.request import AuditReport
-from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.steps.run import Window
 from hipslake.steps.sink.request import SinkReport, SinkRequest
+
+if TYPE_CHECKING:
+    from hipslake.steps.audit.request import AuditReport
+    from hipslake.steps.compact_table.request import CompactTableReport
 
 Place = str | os.PathLike[str]
 
@@ -111,6 +112,8 @@ def sink_by_spec(
         published = sink if audit is None else audit
         clustering = None
         if spec.cluster_by and published is not None and published.snapshot_id is not None:
+            from hipslake.specs.compaction_spec import CompactionSpec  # most sinks need nothing of it
+
             clustering = runner.perform(
                 "compact_table", warehouse=runner.warehouse, spec=CompactionSpec.keeping(spec)
             )
@@ -152,6 +155,8 @@ def compact_by_spec(
     HipslakeError
         As of `hipslake.steps.compact_table.run.run`.
     """
+    from hipslake.specs.compaction_spec import CompactionSpec
+
     spec = load_spec(Path(spec_file), CompactionSpec)
     with StepRunner(warehouse, "table_compact", spec.name, spark=spark, told=told) as runner:
         runner.resolve(

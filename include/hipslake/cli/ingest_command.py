@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hipslake.api.step_runner import Outcome
+    from hipslake.api.catalog_runner import Outcome
 
 _OF_A_SPEC = {
     "name": "name of the catalog",

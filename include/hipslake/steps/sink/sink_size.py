@@ -16,7 +16,6 @@ import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
 from hipslake.specs.table_writing import RowOperation, TableMode
-from hipslake.steps.sink.changed_rows import changes_since
 from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.position_deletes import merges_on_read
 from hipslake.steps.sink.request import SinkRequest
@@ -97,6 +96,8 @@ def _only_looks(order: SinkOrder, table: TableState) -> bool:
 def _with_keys(order: SinkOrder, table: TableState) -> Sequence[LiveFile]:
     before = table.marks.of(order.key) if order.spec.follows_changes else None
     if before is not None:
+        from hipslake.steps.sink.changed_rows import changes_since  # files need nothing of catalogs
+
         found = changes_since(order, before)
         sources: tuple[Rows, ...] = (found.came, found.went)
     else:
