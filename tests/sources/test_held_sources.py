@@ -18,6 +18,7 @@ from hipslake.sources import held_sources, open_source
 from hipslake.sources.held_sources import begin_checks, holding_sources
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.folder import Storage
+from hipslake.storage.held_file import HeldFile
 from hipslake.storage.objects import ObjectFiles
 
 ROWS = pa.table({"id": range(5000), "mag": [float(number % 7) for number in range(5000)]})
@@ -176,3 +177,20 @@ def test_a_file_that_is_replaced_while_it_is_read_is_refused(
         with pytest.raises(InputError, match="changed after the run listed it"):
             found += read
     assert found[0]["mag"].to_pylist() == [1.5] * found[0].num_rows
+
+
+@pytest.mark.parametrize(
+    "fetched", [[(0, 900), (300, 400)], [(300, 400), (0, 900)], [(0, 500), (300, 400), (400, 900)]]
+)
+def test_what_a_part_of_it_is_held_of_besides_is_not_fetched_again(fetched: list[tuple[int, int]]) -> None:
+    """Two readers that fetch at the same time may fetch a range, and a part of it."""
+    folder, data = Storage.at(f"memory://{uuid.uuid4().hex}"), bytes(number % 251 for number in range(1000))
+    folder.write("a", data)
+    held = HeldFile(folder, "a", len(data))
+    for each in fetched:
+        held.again().fetch(*each)
+    assert held.missing([(0, 900)], 1) == []
+    assert held.bytes_held <= 1000
+    for start, stop in [(0, 900), (350, 950), (100, 1000)]:
+        held.seek(start)
+        assert held.read(stop - start) == data[start:stop]

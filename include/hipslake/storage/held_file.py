@@ -47,7 +47,7 @@ class HeldFile(io.RawIOBase):
         self._storage, self._path, self._size = storage, path, size
         self._before_request = before_request or (lambda: None)
         self._at = 0
-        self._pieces: list[tuple[int, Any]] = []  # ascending by start
+        self._pieces: list[tuple[int, Any]] = []  # ascending by start, and by stop
         self._lock = threading.Lock()
 
     def again(self, before_request: Callable[[], object] | None = None) -> HeldFile:
@@ -92,7 +92,7 @@ class HeldFile(io.RawIOBase):
             if len(data) == self._size:  # all of it: a server may know no ranges
                 self._pieces[:] = [(0, data)]
             elif len(data) == stop - start:
-                insort(self._pieces, (start, data), key=lambda piece: piece[0])
+                self._insert(start, data)
 
     def hold_end(self, start: int, data: Any) -> bool:
         """Hold what came from a byte on if the file ends where it should; whether it does.
@@ -108,8 +108,23 @@ class HeldFile(io.RawIOBase):
         if start + len(data) != self._size:
             return False
         with self._lock:
-            insort(self._pieces, (start, data), key=lambda piece: piece[0])
+            self._insert(start, data)
         return True
+
+    def _insert(self, start: int, data: Any) -> None:
+        """Hold a piece, unless another holds all of it, and no more those that it holds all of.
+
+        So of two pieces the one that begins first also ends first. Others may have fetched what this one holds
+        meanwhile.
+        """
+        stop, kept = start + len(data), []
+        for first, held in self._pieces:
+            if first <= start and first + len(held) >= stop:
+                return
+            if first < start or first + len(held) > stop:
+                kept.append((first, held))
+        insort(kept, (start, data), key=lambda piece: piece[0])
+        self._pieces[:] = kept
 
     @property
     def bytes_held(self) -> int:
