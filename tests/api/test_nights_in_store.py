@@ -18,10 +18,15 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.api import step_runner
+from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, list_folder, listed_checksums
 from hipslake.catalog.view_tree import writes_of_pointers
-from hipslake.errors import VerificationError
-from hipslake.steps import first
+from hipslake.errors import InputError, VerificationError
+from hipslake.steps import first, listed_ahead
 from hipslake.steps.append import next_version
+from hipslake.steps.append import run as append_run
+from hipslake.steps.frozen_run import FrozenRun
+from hipslake.steps.ingest import histogram
+from hipslake.steps.upkeep import hats_view
 from hipslake.storage.folder import Storage
 from hipslake.storage.objects import ObjectFiles
 from hipslake.versions import heartbeat
@@ -273,3 +278,106 @@ def test_a_night_that_is_there_is_not_said_to_be_in_a_catalog_that_others_make_a
     assert catalog.metadata.total_rows == 800
     assert catalog.read().num_rows == 800
     assert Catalog.open(first.uri).version == catalog.version == 2
+
+
+@pytest.mark.parametrize("step", ["inputs", "histogram", "append", "view"])
+def test_a_night_that_others_overtake_between_its_steps_goes_on_top_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """What it claimed and listed ahead is of an older version, which is vacuumed by then."""
+    warehouse, landing = f"memory://{uuid.uuid4().hex}", tmp_path / "landing"
+    for number in range(3):
+        landed(landing, number, 0)
+    first = publish(warehouse, landing, 0)
+    perform = step_runner.StepRunner.perform
+
+    def others() -> None:
+        publish(warehouse, landing, 2).vacuum(keep_versions=1, keep_days=0, dry_run=False)
+
+    def overtaken(runner: step_runner.StepRunner, name: str, **fields: Any) -> Any:
+        if name == step:
+            monkeypatch.setattr(step_runner.StepRunner, "perform", perform)
+            thread = threading.Thread(target=others)
+            thread.start()
+            thread.join()
+        return perform(runner, name, **fields)
+
+    monkeypatch.setattr(step_runner.StepRunner, "perform", overtaken)
+    publish(warehouse, landing, 1)
+    catalog = Catalog.open(first.uri)
+    catalog.verify(all=True).raise_if_failed()
+    expected = pa.concat_tables([night_rows(number, seed=0) for number in range(3)])
+    assert sorted(catalog.read()["id"].to_pylist()) == sorted(expected["id"].to_pylist())
+    assert_readers_find_a_whole_version(catalog, {1200})
+    assert catalog.versions()[-1] == 3
+    for signs in ("pins", "intents"):
+        assert catalog.storage.list(f"{VERSIONS}/{signs}") == []
+
+
+@pytest.mark.parametrize("step", ["histogram", "append", "view"])
+def test_a_night_that_fails_gives_up_what_it_has_claimed_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    warehouse, landing = f"memory://{uuid.uuid4().hex}", tmp_path / "landing"
+    for number in range(2):
+        landed(landing, number, 0)
+    publish(warehouse, landing, 0)
+    failing = {
+        "histogram": (histogram, "crowded_pixels"),
+        "append": (append_run, "merge"),
+        "view": (hats_view, "point_map_of"),
+    }
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise VerificationError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*failing[step], fails)
+        with pytest.raises(VerificationError):
+            publish(warehouse, landing, 1)
+    catalog = Catalog.open(f"{warehouse}/catalogs/stars")
+    assert catalog.version == (2 if step == "view" else 1)
+    named = {Catalog.open(catalog.uri, number).metadata.write_id for number in catalog.versions()}
+    assert {entry.path for entry in catalog.storage.list() if entry.is_dir} == {VERSIONS, *named}
+    for signs in ("pins", "intents"):
+        assert catalog.storage.list(f"{VERSIONS}/{signs}") == []
+
+
+def test_a_file_that_is_replaced_after_it_was_listed_ahead_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse, landing = f"memory://{uuid.uuid4().hex}", tmp_path / "landing"
+    for number in range(2):
+        landed(landing, number, 0)
+    publish(warehouse, landing, 0)
+    perform = step_runner.StepRunner.perform
+
+    def replaced(runner: step_runner.StepRunner, name: str, **fields: Any) -> Any:
+        if name == "inputs":
+            ahead = listed_ahead.listed_ahead(runner.folder.uri, FrozenRun.of(runner.folder).source)
+            assert ahead is not None
+            assert ahead.taken() is not None
+            landed(landing, 1, 7)
+        return perform(runner, name, **fields)
+
+    monkeypatch.setattr(step_runner.StepRunner, "perform", replaced)
+    with pytest.raises(InputError, match="was changed after the run listed it"):
+        publish(warehouse, landing, 1)
+    assert Catalog.open(f"{warehouse}/catalogs/stars").metadata.total_rows == 400
+
+
+@pytest.mark.parametrize("place", ["disk", "store"])
+def test_what_a_night_rejects_is_listed_with_its_checksums(tmp_path: Path, place: str) -> None:
+    warehouse = f"memory://{uuid.uuid4().hex}" if place == "store" else str(tmp_path / "warehouse")
+    spec = SPEC | {"bad_rows": {"policy": "quarantine", "max_fraction": 0.5}}
+    for number in range(2):
+        rows = night_rows(number)
+        bad = pa.array([None, *rows["ra"].to_pylist()[1:]])
+        rows = rows.set_column(rows.schema.get_field_index("ra"), "ra", bad)
+        interval = FIRST + timedelta(days=number)
+        catalog = hipslake.ingest(rows, spec=spec, warehouse=warehouse, interval=interval, spark=False)
+        rejects = catalog.metadata.increments[-1].rejects
+        assert rejects.rows == 1
+        listed = listed_checksums(catalog.storage.read(f"{rejects.path}/{HIDDEN_CHECKSUMS}"))
+        assert listed
+        assert listed == list_folder(catalog.storage, str(rejects.path))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +14,12 @@ from pathlib import Path
 import pytest
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, VersionNotFoundError
 from hipslake.storage.folder import Storage
+from hipslake.versions import pins
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import VERSIONS
 from hipslake.versions.orphans import sweep_orphans
-from hipslake.versions.pins import Pin, pin_path, pinned_versions, pinning, pinning_writes
+from hipslake.versions.pins import ClaimAhead, Pin, pin_path, pinned_versions, pinning, pinning_writes
 from hipslake.versions.version_write import writing
 from hipslake.versions.write_id import new_write_id
 
@@ -102,6 +106,45 @@ def test_work_that_commits_nothing_pins_under_a_write_of_its_own(storage: Storag
         assert sweep_orphans(storage) == []
         assert pinned_versions(storage) == {1}
     assert not storage.exists(write_id)
+    assert pinning_writes(storage) == []
+
+
+def test_what_was_claimed_ahead_is_the_write_of_who_takes_it() -> None:
+    storage = Storage.at(f"memory://{uuid.uuid4().hex}")
+    committed(storage, 2)
+    ahead = ClaimAhead(storage, (1, 2))
+    while len(pinning_writes(storage)) < 1:
+        time.sleep(0.01)
+    [write_id] = pinning_writes(storage)
+    assert pinned_versions(storage) == {1, 2}
+    with pinning(storage, (1, 2), ahead=ahead) as pin:
+        assert pin.names((1, 2))
+        assert pinning_writes(storage) == [write_id]
+        assert sweep_orphans(storage) == []
+        assert pin.hold(1) == metadata(1, write_id_of(1))
+    assert pinning_writes(storage) == []
+    assert not storage.exists(write_id)
+    with writing(storage, versions=(2,), ahead=ClaimAhead(storage, (1,))) as write:
+        assert write.pin.names((1,))
+        assert not write.pin.names((2,))  # who needs it holds it
+        write.pin.hold(2)
+        assert pinned_versions(storage) == {1, 2}
+        assert storage.exists(f"{write.id}/{HEARTBEAT}")
+
+
+def test_what_was_claimed_long_ago_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its heartbeat may be that of a dead run by now."""
+    storage = Storage.at(f"memory://{uuid.uuid4().hex}")
+    committed(storage, 2)
+    ahead = ClaimAhead(storage, (1,))
+    monkeypatch.setattr(pins, "INTERVAL", 0.0)
+    with pinning(storage, (2,), ahead=ahead):
+        assert len(pinning_writes(storage)) == 1
+        assert pinned_versions(storage) == {2}
+    assert pinning_writes(storage) == []
+    untaken = ClaimAhead(storage, (1,))
+    untaken.give_up()
+    assert [entry.path for entry in storage.list() if entry.is_dir] == [VERSIONS]
     assert pinning_writes(storage) == []
 
 

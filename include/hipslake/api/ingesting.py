@@ -18,6 +18,7 @@ from hipslake.specs.base import validated
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.source_spec import FORMATS
 from hipslake.specs.spec_folder import load_spec
+from hipslake.steps.listed_ahead import list_ahead
 from hipslake.steps.run import RUNS, Window
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ def ingested(
             model = _with_source(
                 model, uri=f"{runner.warehouse}/{RUNS}/{runner.dag_id}/*/{model.source.uri}/*"
             )
+        if data is None:
+            list_ahead(runner.folder.uri, model, window)
         runner.resolve(
             "resolve",
             spec=model,

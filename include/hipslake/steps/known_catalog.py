@@ -6,11 +6,14 @@ version is still the newest is looked for anew by each step, and decided by the 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from hipslake.catalog.leaf import LeafEnds, ends_of_leaf
 from hipslake.steps.run_storage import RunStorage, run_storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log_reader import FoundVersion
+from hipslake.versions.pins import ClaimAhead
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +46,7 @@ class KnownCatalog:
         self.newest: FoundVersion | None = None
         self.before: FoundVersion | None = None
         self.leaves: dict[str, LeafEnds] = {}
+        self._claim: ClaimAhead | None = None
 
     def found(self, number: int, data: bytes | None) -> None:
         """Note the newest version; nothing where it was not read."""
@@ -56,6 +60,27 @@ class KnownCatalog:
     def forget(self) -> None:
         """Know no version any more: what was known of the newest one was not so."""
         self.newest = self.before = None
+
+    def claim_ahead(self, catalog: Storage, versions: Collection[int]) -> None:
+        """Claim a write for the step that comes next, if this process does it, with a pin of versions."""
+        if self._lasts:
+            self.end()
+            self._claim = ClaimAhead(catalog, versions)
+
+    def claim_for_append(self, catalog: Storage) -> None:
+        """Claim the write that adds to the newest version, if that is known."""
+        if self.newest is not None:
+            self.claim_ahead(catalog, (self.newest.number,))
+
+    def taken_claim(self) -> ClaimAhead | None:
+        """What was claimed for the step that asks; it is its own from now on."""
+        claim, self._claim = self._claim, None
+        return claim
+
+    def end(self) -> None:
+        """Give up what was claimed, and not taken."""
+        if (claim := self.taken_claim()) is not None:
+            claim.give_up()
 
     def wrote(self, path: str, content: pa.Buffer) -> None:
         """Note what was written into a leaf file, unless too much is noted, or nobody will ask."""
@@ -78,5 +103,4 @@ def known_catalog(run_uri: str) -> KnownCatalog:
     storage = run_storage(run_uri)
     if not (isinstance(storage, RunStorage) and storage.is_own):
         return KnownCatalog(lasts=False)
-    found: KnownCatalog = storage.notes.setdefault(KnownCatalog, KnownCatalog(lasts=True))
-    return found
+    return storage.notes.of(KnownCatalog, lambda: KnownCatalog(lasts=True))

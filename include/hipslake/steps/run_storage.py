@@ -22,10 +22,11 @@ from typing import Any
 
 from hipslake.errors import HipslakeError
 from hipslake.sources.held_sources import holding_sources
+from hipslake.steps.run_notes import RunNotes
 from hipslake.storage.entry import Entry
 from hipslake.storage.folder import Storage
 from hipslake.storage.request_loop import AsyncAsk
-from hipslake.storage.small_files import in_threads, together
+from hipslake.storage.small_files import in_threads
 from hipslake.storage.store_threads import begin
 
 MOST_KEPT = 4 << 20
@@ -44,7 +45,6 @@ _PASSING = "histogram/parts/"
 _Entries = list[Entry]  # inside RunStorage, `list` is a method
 _AsyncAsks = list[AsyncAsk | None]
 _Futures = dict[str, Future[Any]]
-
 _KEPT: ContextVar[RunStorage | None] = ContextVar("kept", default=None)
 _OWN: dict[tuple[int, str], RunStorage] = {}  # of this process, by their roots: for tasks in other threads
 
@@ -55,8 +55,10 @@ class RunStorage(Storage):
     kept: dict[str, bytes]
     changing: set[str]  # files that others may write meanwhile
     is_own: bool  # of a run that begins, and whose steps are all done by this process
-    notes: dict[type, Any]  # what else is known from step to step, by what it is
+    notes: RunNotes  # what else is known from step to step
     _waiting: dict[str, tuple[bytes, bool]]  # files that are to be stored with others, by path
+    _joining: dict[str, Callable[[], object]]  # what else is to be done with them
+    _timer: Timer | None  # that begins to store them
     _coming: _Futures  # files that are being stored, likewise, and what else is done behind the work
     _lock: Lock
     _stored: set[str]  # files that were or are being stored by this process, of those in `_BEHIND`
@@ -66,8 +68,10 @@ class RunStorage(Storage):
         object.__setattr__(self, "kept", {})
         object.__setattr__(self, "changing", set())
         object.__setattr__(self, "is_own", is_own)
-        object.__setattr__(self, "notes", {})
+        object.__setattr__(self, "notes", RunNotes())
+        object.__setattr__(self, "_joining", {})
         object.__setattr__(self, "_waiting", {})
+        object.__setattr__(self, "_timer", None)
         object.__setattr__(self, "_coming", {})
         object.__setattr__(self, "_lock", Lock())
         object.__setattr__(self, "_stored", set())
@@ -100,10 +104,21 @@ class RunStorage(Storage):
             for path, future in [*self._coming.items()]:
                 if future.done() and future.exception() is None:
                     del self._coming[path]
-            waiting = [*self._waiting.items()]
+            if self._timer is not None:
+                self._timer.cancel()
+                object.__setattr__(self, "_timer", None)
+            waiting, joining = [*self._waiting.items()], [*self._joining.items()]
             self._waiting.clear()
+            self._joining.clear()
             for path, (data, durable) in waiting:
                 self._coming[path] = begin(partial(self._store, path, data, durable, self._coming.get(path)))
+            for name, call in joining:
+                self._coming[name] = begin(call)
+
+    def with_next(self, name: str, call: Callable[[], object]) -> None:
+        """As `behind`, begun when files that wait are begun to be stored, and not before."""
+        with self._lock:
+            self._joining[name] = partial(copy_context().run, call)
 
     def _store(self, path: str, data: bytes, durable: bool, before: Future[Any] | None) -> None:
         if before is not None:  # what was written there before may not come last
@@ -165,12 +180,12 @@ class RunStorage(Storage):
             self._stored.add(path)
         if behind and is_small and len(self._coming) + len(self._waiting) < _MOST_COMING:
             with self._lock:
-                is_first = not self._waiting
                 self._waiting[path] = bytes(data), durable
-            if is_first:  # in the caller's context, which holds the credentials of stores
-                timer = Timer(_LATEST, copy_context().run, [self.flush])
-                timer.daemon = True
-                timer.start()
+                if self._timer is None:  # in the caller's context, which holds the credentials of stores
+                    timer = Timer(_LATEST, copy_context().run, [self.flush])
+                    timer.daemon = True
+                    timer.start()
+                    object.__setattr__(self, "_timer", timer)
         else:
             self._settle_one(path)
             super().write(path, data, durable=durable)
@@ -257,41 +272,6 @@ class RunStorage(Storage):
         return not any(PurePosixPath(stored).is_relative_to(path) for stored in [*self._stored])
 
 
-def settled(storage: Storage) -> None:
-    """Wait until all of a run folder is stored, where a process stores it behind its work."""
-    if isinstance(storage, RunStorage):
-        storage.settle()
-
-
-def flush(storage: Storage) -> None:
-    """Begin to store what waits of a run folder: side by side with requests that the caller makes now."""
-    if isinstance(storage, RunStorage):
-        storage.flush()
-
-
-def done_behind(run_uri: str, storage: Storage, name: str) -> Callable[..., object] | None:
-    """What takes requests that need not be waited for: made behind the work of a process that does all steps.
-
-    Parameters
-    ----------
-    run_uri : str
-        Of the run folder.
-    storage : Storage
-        That is asked.
-    name : str
-        Of what is done, in the run.
-
-    Returns
-    -------
-    callable or None
-        None for all others, and of a local disk: they ask at once.
-    """
-    folder = run_storage(run_uri)
-    if isinstance(folder, RunStorage) and folder.is_own and not storage.is_local:
-        return lambda *asks: folder.behind(name, partial(together, storage, *asks))
-    return None
-
-
 def run_storage(uri: str) -> Storage:
     """The storage at a run folder: that which keeps files, for the run of the step under way."""
     storage, kept = Storage.at(uri), _KEPT.get()
@@ -333,6 +313,7 @@ def own_run(uri: str) -> Iterator[RunStorage | None]:
     finally:
         _OWN.pop(place, None)
         _KEPT.reset(token)
+        kept.notes.end()
 
 
 @contextmanager

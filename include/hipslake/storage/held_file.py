@@ -114,8 +114,7 @@ class HeldFile(io.RawIOBase):
     def _insert(self, start: int, data: Any) -> None:
         """Hold a piece, unless another holds all of it, and no more those that it holds all of.
 
-        So of two pieces the one that begins first also ends first. Others may have fetched what this one holds
-        meanwhile.
+        So of two pieces the one that begins first also ends first.
         """
         stop, kept = start + len(data), []
         for first, held in self._pieces:

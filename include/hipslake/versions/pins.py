@@ -15,6 +15,8 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
+from time import monotonic
 from types import TracebackType
 
 from hipslake.errors import (
@@ -26,7 +28,8 @@ from hipslake.errors import (
 )
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.storage.store_threads import begin
+from hipslake.versions.heartbeat import INTERVAL, Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import POINTER, version_path
 from hipslake.versions.log_reader import FoundVersion
@@ -197,9 +200,58 @@ def claim_holding(storage: Storage, now: datetime, versions: Collection[int]) ->
     return write_id, tuple(versions) if put[write_id] else ()
 
 
+class ClaimAhead:
+    """A write with its pin that is claimed while something else is done, by who soon begins it.
+
+    It has one heartbeat, and no other until it is taken.
+
+    Parameters
+    ----------
+    storage, versions
+        As for `claim_holding`.
+    """
+
+    def __init__(self, storage: Storage, versions: Collection[int]) -> None:
+        self._storage = storage
+        self._began = monotonic()
+        self._claim = begin(partial(claim_holding, storage, datetime.now(UTC), versions))
+
+    def taken(self) -> tuple[str, tuple[int, ...]] | None:
+        """What `claim_holding` gave; None, and it is given up, where another heartbeat would be due."""
+        claimed = self._claim.result()
+        if monotonic() - self._began < INTERVAL:
+            return claimed
+        give_up(self._storage, claimed[0])
+        return None
+
+    def give_up(self) -> None:
+        """Delete it, if nobody takes it."""
+        with suppress(HipslakeError, OSError):
+            give_up(self._storage, self._claim.result()[0])
+
+
+def claimed_for(
+    storage: Storage, versions: Collection[int], ahead: ClaimAhead | None
+) -> tuple[str, tuple[int, ...]]:
+    """A new write and what its pin names: that which was claimed ahead, or as of `claim_holding`.
+
+    Parameters
+    ----------
+    storage, versions
+        As for `claim_holding`.
+    ahead
+        Of the same storage; its pin may name other versions.
+    """
+    claimed = None if ahead is None else ahead.taken()
+    return claimed or claim_holding(storage, datetime.now(UTC), versions)
+
+
 @contextmanager
 def pinning(
-    storage: Storage, versions: Collection[int] = (), ended: Callable[..., object] | None = None
+    storage: Storage,
+    versions: Collection[int] = (),
+    ended: Callable[..., object] | None = None,
+    ahead: ClaimAhead | None = None,
 ) -> Iterator[Pin]:
     """A pin for work that commits nothing, under a new write id that is deleted when the block ends.
 
@@ -211,8 +263,10 @@ def pinning(
         That are pinned from the first in a store; whoever needs them still reads them by `Pin.hold`.
     ended
         As for `Heartbeat`.
+    ahead
+        As for `claimed_for`.
     """
-    write_id, held = claim_holding(storage, datetime.now(UTC), versions)
+    write_id, held = claimed_for(storage, versions, ahead)
     beating = Heartbeat(storage, write_id, rest=False, claimed=True, alone=True, ended=ended)
     try:
         with beating, Pin(storage, write_id, beating, held) as pin:

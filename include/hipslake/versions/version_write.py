@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from hipslake.errors import ConflictError, HipslakeError, StorageError, VersionNotFoundError
@@ -12,7 +11,7 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.intents import fence, may_commit
 from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import Pin, claim_holding, give_up
+from hipslake.versions.pins import ClaimAhead, Pin, claimed_for, give_up
 
 _REFUSALS = (ConflictError, StorageError, VersionNotFoundError)
 """What a commit raises that has failed for good."""
@@ -33,6 +32,7 @@ def writing(
     *,
     versions: Collection[int] = (),
     ended: Callable[..., object] | None = None,
+    ahead: ClaimAhead | None = None,
 ) -> Iterator[Write]:
     """A write with heartbeat and pin during a block, whose last action is the commit.
 
@@ -52,11 +52,13 @@ def writing(
         `Pin.hold` or `Pin.hold_newest`.
     ended : callable, optional
         As for `Heartbeat`.
+    ahead : ClaimAhead, optional
+        Of a new write: as for `hipslake.versions.pins.claimed_for`.
     """
     shared = write_id is not None
     held: Collection[int] = ()
     if write_id is None:
-        write_id, held = claim_holding(storage, datetime.now(UTC), versions)
+        write_id, held = claimed_for(storage, versions, ahead)
     heartbeat, may_stand = Heartbeat(storage, write_id, rest=False, claimed=not shared, ended=ended), False
     try:
         with heartbeat, Pin(storage, write_id, heartbeat, held) as pin:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -59,6 +59,8 @@ log = logging.getLogger(__name__)
 
 Markers = dict[str, bytes]
 """The last files of groups and margins, by path."""
+Awaited = Callable[[], Mapping[str, bytes]]
+"""Waits for files, by path, that are to be stored side by side with others."""
 
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
@@ -88,6 +90,7 @@ def write_group_but_marker(
     point_map: PointMap,
     *,
     known: KnownLeaves | None = None,
+    awaited: Awaited = dict,
 ) -> Markers:
     """Write the HATS files of a group but for the marker, which is returned.
 
@@ -110,6 +113,8 @@ def write_group_but_marker(
         Rows per pixel, from the run's histogram.
     known : KnownLeaves, optional
         What need not be read of leaf files. The outcome is the same.
+    awaited : callable, optional
+        Gives further files, which are stored side by side with those of the group, and first on a disk.
 
     Raises
     ------
@@ -139,7 +144,7 @@ def write_group_but_marker(
     beside = {}
     if described != metadata.groups[0]:
         beside[extension_path(write, group)] = extension_properties(metadata, described)
-    return _write_files(storage, write, group, files, beside)
+    return _write_files(storage, write, group, files, beside, awaited)
 
 
 def write_hats_index(
@@ -197,7 +202,12 @@ def write_hats_margin(
 
 
 def write_margin_but_marker(
-    storage: Storage, metadata: CatalogMetadata, margin: Margin, *, known: KnownLeaves | None = None
+    storage: Storage,
+    metadata: CatalogMetadata,
+    margin: Margin,
+    *,
+    known: KnownLeaves | None = None,
+    awaited: Awaited = dict,
 ) -> Markers:
     """Write the HATS files of a margin into its folder in the version's write; a margin has no sky map.
 
@@ -205,7 +215,7 @@ def write_margin_but_marker(
 
     Parameters
     ----------
-    storage, metadata, known
+    storage, metadata, known, awaited
         As for `write_group_but_marker`.
     margin : Margin
 
@@ -218,7 +228,7 @@ def write_margin_but_marker(
     properties = margin_properties(metadata, margin)
     footers, _ = _read_leaves(storage, schema, partitions, known or NOTHING_KNOWN, margin.name)
     files = _dataset_files(FooterJoin(schema), partitions, footers, properties)
-    return _write_files(storage, metadata.write_id, margin.name, files)
+    return _write_files(storage, metadata.write_id, margin.name, files, {}, awaited)
 
 
 def hats_markers(metadata: CatalogMetadata) -> list[str]:
@@ -247,14 +257,16 @@ def _write_files(
     write: str,
     group: str,
     files: dict[str, bytes],
-    beside: Mapping[str, bytes] | None = None,
+    beside: Mapping[str, bytes],
+    awaited: Awaited,
 ) -> Markers:
     """Write files and their checksums; the marker, which makes the folder a catalog, is returned."""
     placed = {HATS.view_file(write, group, name): data for name, data in files.items()}
     marker = HATS.view_file(write, group, _MARKER)
     last = placed.pop(marker)
-    others = {**(beside or {}), **placed}
+    others = {**beside, **placed}
     others[HATS.view_file(write, group, CHECKSUMS)] = _list_of({**others, marker: last})
+    others = {**awaited(), **others}
     together(storage, *(partial(storage.write, path, data) for path, data in others.items()))
     return {marker: last}
 

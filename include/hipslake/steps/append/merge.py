@@ -6,6 +6,7 @@ Nothing is committed here: what comes of it is a change, for whatever version it
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.records.records_change import RecordsChange
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.scratch import blocks_in_write
-from hipslake.errors import VerificationError
+from hipslake.errors import HipslakeError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import bytes_per_task
 from hipslake.specs.catalog_spec import Mode
@@ -42,6 +43,8 @@ from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, RowBytes
 from hipslake.steps.margin.build_margins import MarginUpdate
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.run import RunFolder
+from hipslake.steps.stored_behind import settled as all_stored
+from hipslake.steps.stored_behind import stored_with_next
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import Begin, beside
@@ -148,20 +151,26 @@ def merge(
         store_attempt(storage, attempt, schema, regions, standing, coverage)
     stood = earlier.rows - base.rows_deleted_of(earlier.ordinal) if base and earlier else 0
     with beside(run.catalog) as begin:
-        description = begin(
-            partial(
-                describe_increment,
-                run,
-                base,
-                write_id=write_id,
-                ordinal=attempt.ordinal,
-                changes=None if settled is None else settled.changes,
-            )
+        describe = partial(
+            describe_increment,
+            run,
+            base,
+            write_id=write_id,
+            ordinal=attempt.ordinal,
+            changes=None if settled is None else settled.changes,
         )
-        changes = _changes(run, attempt, stood, list(regions), settled)
-        came = PixelTree(cells.order, cells.npix)
-        margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
-        increment = description.result()
+        known = None
+        if not run.counted.rows_rejected:  # which are written, and listed, with the others
+            known = begin(partial(describe, storage=stored_with_next(run.catalog, storage)))
+        try:
+            changes = _changes(run, attempt, stood, list(regions), settled)
+            came = PixelTree(cells.order, cells.npix)
+            margins = _margins(run, base, attempt, schema, changes, came, coverage, settled)
+        except BaseException:
+            with suppress(HipslakeError, OSError):  # so that nothing of the write comes after it is given up
+                all_stored(storage)
+            raise
+        increment = describe(storage=run.catalog) if known is None else known.result()
     merged = Merged(run, base, attempt, schema, changes, margins, increment, compared)
     if settled is None:
         return merged

@@ -24,6 +24,7 @@ from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.append.record_runs import check_records_fit
 from hipslake.steps.ingest.draft import assembled, check_total, increment_of
 from hipslake.steps.run import now_utc
+from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
     from hipslake.steps.append.merge import Merged
@@ -35,6 +36,7 @@ def describe_increment(
     *,
     write_id: str,
     ordinal: int,
+    storage: Storage,
     changes: KeyChanges | None = None,
     max_inline: int = MAX_INLINE,
 ) -> Increment:
@@ -51,6 +53,8 @@ def describe_increment(
         The write that holds the rows.
     ordinal : int
         Of the increment.
+    storage : Storage
+        At the catalog's root.
     changes : KeyChanges, optional
         Mode upsert: what its records do.
     max_inline : int
@@ -69,6 +73,7 @@ def describe_increment(
         end=end.isoformat() if end is not None else None,
         write_id=write_id,
         ordinal=ordinal,
+        storage=storage,
         changes=changes,
         max_inline=max_inline - listed,
     )

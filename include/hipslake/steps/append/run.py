@@ -27,7 +27,7 @@ from hipslake.steps.append.request import AppendReport, AppendRequest
 from hipslake.steps.attempt_places import APPENDS
 from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.known_catalog import known_catalog
-from hipslake.steps.run_storage import done_behind, flush, settled
+from hipslake.steps.stored_behind import done_behind, flush, settled
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
@@ -95,7 +95,8 @@ class _Job:
         found = known.newest
         flush(self.run.folder.storage)
         ended = done_behind(self.run.request.run_uri, self.catalog, "signs and pointers")
-        with writing(self.catalog, versions=(found.number,) if found else (), ended=ended) as write:
+        versions, ahead = (found.number,) if found else (), known.taken_claim()
+        with writing(self.catalog, versions=versions, ended=ended, ahead=ahead) as write:
             begin_checks(self.run.inputs.files)
             note = partial(note_attempt, self.run.folder, APPENDS, write.id, self.run.state)
             newest = partial(newest_version, self.catalog, write.pin, found=found)
@@ -115,7 +116,10 @@ class _Job:
                 write.heartbeat.at_end(partial(self._point, committed))
                 self._pointed = True
                 version = FoundVersion(committed.version, committed.to_json())
-                known.committed(version, found if found and committed.parent == found.number else None)
+                before = found if found and committed.parent == found.number else None
+                known.committed(version, before)
+                if before is not None:  # the view reads both
+                    known.claim_ahead(self.catalog, (before.number, version.number))
         if committed is None:
             give_up(self.catalog, write.id)
             known.forget()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ from hipslake.steps.append.valid_rows import ValidRows
 from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
 from hipslake.steps.known_catalog import known_catalog
-from hipslake.steps.run_storage import flush
+from hipslake.steps.stored_behind import flush
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
@@ -93,12 +94,12 @@ class AppendTask:
     def merge(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Merge the regions of a reduce task; say which files came, and which went."""
         state = self.state
-        flush(state.folder)  # beside what is asked for of the leaves
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks if block.rows.num_rows]
         blocks.clear()
         written = state.catalog, state.write_id, state.spec, plan.group, plan.schema
-        with LeafWriter(*written, wrote=known_catalog(self.run_uri).wrote) as writer:
+        wrote = known_catalog(self.run_uri).wrote
+        with LeafWriter(*written, storing=partial(flush, state.folder), wrote=wrote) as writer:
             merge = _Merge(state, plan, writer)
             for place in plan.leaves_of(target):
                 mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]

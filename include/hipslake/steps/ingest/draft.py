@@ -109,6 +109,7 @@ def _drafted(
         end=None,
         write_id=run.write_id,
         ordinal=0,
+        storage=storage,
     )
     metadata = assembled(
         run,
@@ -155,6 +156,7 @@ def increment_of(
     end: str | None,
     write_id: str,
     ordinal: int,
+    storage: Storage,
     changes: KeyChanges | None = None,
     max_inline: int = MAX_INLINE,
 ) -> Increment:
@@ -175,12 +177,13 @@ def increment_of(
     write_id : str
         The write that holds the rows; sidecars go into its folder.
     ordinal : int
+    storage : Storage
+        At the catalog's root, where the run has written what it has rejected.
     changes : KeyChanges, optional
         Mode upsert: what its records do.
     max_inline : int
         Most source files that are listed in metadata.json itself.
     """
-    storage = Storage.at(run.catalog_uri)
     rejects = rejects_root(write_id) if report.rows_rejected else None
     if rejects is not None:
         storage.write(f"{rejects}/{HIDDEN_CHECKSUMS}", checksum_list(list_folder(storage, rejects)))

@@ -40,6 +40,7 @@ from hipslake.steps.ingest.row_bytes import sampled_row_bytes
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import PieceCounts, SupersededRows, store_counts
+from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
@@ -109,6 +110,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         done=engine.counter(),
         superseded=superseded_by(schema),
     )
+    known_catalog(request.run_uri).claim_for_append(Storage.at(run.catalog_uri))  # while rows are counted
     with ThreadPoolExecutor(1) as pool:  # the driver weighs rows while the tasks count them
         weighing = (
             pool.submit(sampled_row_bytes, source, inputs.files, schema, spec) if schema is not None else None

@@ -17,6 +17,7 @@ from hipslake.steps.frozen_run import FrozenInputs, FrozenObjects, FrozenRun
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.ingest.source_checks import check_source
 from hipslake.steps.known_catalog import known_catalog
+from hipslake.steps.listed_ahead import Listed, listed_ahead
 from hipslake.steps.listed_files import MOST_NAMED, list_files
 from hipslake.steps.published import number_if_made_of
 from hipslake.steps.report import Phases
@@ -43,10 +44,17 @@ def run(request: InputsRequest) -> InputsReport:
     may_be_empty = by_intervals and frozen.spec.on_empty != "fail"
     with phases("list"), beside(catalog) as begin:
         known = known_catalog(request.run_uri)
-        look = partial(VersionLog(catalog).read_newest, known.newest)
-        newest = begin(look) if by_intervals or not frozen.force else None
-        files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
-        found = None if newest is None else newest.result()
+        ahead = None if request.files else listed_ahead(request.run_uri, frozen.source)
+        found, newest = known.newest, None
+        if found is None or ahead is None:  # else the step before has read it a moment ago
+            look = partial(VersionLog(catalog).read_newest, found)
+            newest = begin(look) if by_intervals or not frozen.force else None
+        listed = None if ahead is None else ahead.taken()
+        if listed is None:
+            files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
+            listed = Listed(files, passed_over, open_source(frozen.source))
+        files, passed_over, source = listed
+        found = found if newest is None else newest.result()
     fingerprint = run_fingerprint(
         frozen.spec, frozen.library_version, files, frozen.objects, content=request.content
     )
@@ -66,7 +74,7 @@ def run(request: InputsRequest) -> InputsReport:
         if unchanged is None and files:
             with phases("columns"):
                 standing = described_version(catalog, *found) if by_intervals and found else None
-                check_source(open_source(frozen.source), files, frozen.spec, standing, frozen.felis)
+                check_source(source, files, frozen.spec, standing, frozen.felis)
         else:  # nothing will be written, so the folder waits for no next step
             abandon(catalog, frozen.write_id)
     return InputsReport(

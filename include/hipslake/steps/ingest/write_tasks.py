@@ -175,6 +175,8 @@ class LeafWriter:
     known : callable, optional
         Gives the file of a pixel that an earlier write has stored, as `PARTITION_SCHEMA`, or None: what comes
         out the same is not stored again.
+    storing : callable
+        Called before each file is stored: for what is to be asked of stores beside it.
     wrote : callable
         Told of each file that was stored: its path, and what is in it.
 
@@ -194,9 +196,10 @@ class LeafWriter:
         *,
         splits: bool = True,
         known: Callable[[Pixel], Mapping[str, object] | None] = lambda pixel: None,
+        storing: Callable[[], object] = lambda: None,
         wrote: Callable[[str, pa.Buffer], None] = lambda path, content: None,
     ) -> None:
-        self._known, self._wrote = known, wrote
+        self._known, self._storing, self._wrote = known, storing, wrote
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
@@ -281,6 +284,7 @@ class LeafWriter:
         known = self._known(pixel)
         if known is not None and known["sha256"] == digest.hexdigest():
             return {"group": self._group, **known}
+        self._storing()
         self._catalog.write(path, content)
         if self._catalog.is_local:
             found = read_footer(self._catalog, path, content.size).num_rows

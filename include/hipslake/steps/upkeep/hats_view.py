@@ -8,7 +8,7 @@ older writes; here they get a second name in the newest write, where readers loo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,8 +20,8 @@ from hipslake.catalog.comparing import files_apart
 from hipslake.catalog.coverage import coverage_map, map_of_files
 from hipslake.catalog.hats.known_leaves import KnownLeaves, known_leaves
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.hats.skymap import shows_the_same, write_skymap
-from hipslake.catalog.hats.view_files import write_group_but_marker, write_margin_but_marker
+from hipslake.catalog.hats.skymap import draw_skymap, shows_the_same
+from hipslake.catalog.hats.view_files import Awaited, write_group_but_marker, write_margin_but_marker
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
@@ -31,7 +31,7 @@ from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.known_catalog import KnownCatalog, known_catalog
 from hipslake.steps.report import Phases
-from hipslake.steps.run_storage import done_behind, flush
+from hipslake.steps.stored_behind import done_behind, flush
 from hipslake.steps.upkeep.pointers import look_at_pointers, newest_with_tree, point_at_newest
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 from hipslake.storage.folder import Storage
@@ -73,8 +73,9 @@ def show_newest(
         asked at once.
     """
     phases, versions = Phases(), VersionLog(catalog)
-    told = _Told(known or KnownCatalog(lasts=False))
-    with pinning(catalog, told.numbers, behind) as pin:
+    known = known or KnownCatalog(lasts=False)
+    told = _Told(known)
+    with pinning(catalog, told.numbers, behind, known.taken_claim()) as pin:
         try:
             metadata, shown = told.held(catalog, versions, pin) or _hold_shown(catalog, versions, pin)
         except CatalogNotFoundError:  # an append that found no row for the first version
@@ -87,7 +88,9 @@ def show_newest(
                 linked, copied, seen = _build_tree(catalog, metadata, shown, unchanged, told)
             shown = metadata
         elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
-            _draw(catalog, metadata)  # of a tree that a night or a compaction has made at once
+            _write_all(
+                catalog, _pictures(catalog, metadata)
+            )  # of a tree that a night or a compaction has made at once
         point = partial(
             point_at_newest,
             catalog,
@@ -226,26 +229,28 @@ def _build_tree(
         linked += len(made)
         copied += made.count(False)
     with beside(catalog) as begin:  # the pictures come before the last file of the tree
-        begin(lambda: _draw(catalog, metadata, older, is_new=told.is_new))
+        pictures = begin(lambda: _pictures(catalog, metadata, older, is_new=told.is_new))
         if metadata.layout is Layout.HATS:
             known = begin(partial(told.known_of, catalog, metadata, older))
             point_map = told.point_map_of(catalog, metadata, older)
-            last = _write_but_markers(catalog, metadata, point_map, known.result())
+            last = _write_but_markers(catalog, metadata, point_map, known.result(), pictures.result)
         else:
+            _write_all(catalog, pictures.result())
             last = {tree_marker(metadata.write_id): marker_text(metadata)}
     with beside(catalog) as begin:
         look = None
         if not catalog.is_local:
             look = begin(partial(look_at_pointers, catalog, metadata.version))
-        together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
+        _write_all(catalog, last)
     log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
     return linked, copied, None if look is None else look.result()
 
 
-def _draw(
+def _pictures(
     catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None = None, *, is_new: bool = False
-) -> None:
-    """Draw the pictures of the column groups that nobody has drawn; one of an older version may serve too."""
+) -> dict[str, bytes]:
+    """The pictures of the column groups that nobody has drawn, by path; those of an older one may serve."""
+    found: dict[str, bytes] = {}
     for group in metadata.groups:
         path = skymap_path(metadata.write_id, group.name)
         if not is_new and catalog.is_file(path):
@@ -254,10 +259,14 @@ def _draw(
         if older is not None and shows_the_same(catalog, metadata, older, group):
             with suppress(FileNotFoundError):
                 drawn = catalog.read(skymap_path(older.write_id, group.name))
-        if is_whole_picture(drawn):
-            catalog.write(path, drawn)
-        else:
-            write_skymap(catalog, metadata, group.name)
+        if not is_whole_picture(drawn):
+            drawn = draw_skymap(metadata, group, metadata.partitions(group.name, catalog))
+        found[path] = drawn
+    return found
+
+
+def _write_all(catalog: Storage, files: Mapping[str, bytes]) -> None:
+    together(catalog, *(partial(catalog.write, path, data) for path, data in files.items()))
 
 
 def write_hats_files(
@@ -276,18 +285,25 @@ def write_hats_files(
     known : KnownLeaves, optional
         What need not be read of leaf files.
     """
-    last = _write_but_markers(catalog, metadata, point_map, known)
-    together(catalog, *(partial(catalog.write, path, data) for path, data in last.items()))
+    _write_all(catalog, _write_but_markers(catalog, metadata, point_map, known))
 
 
 def _write_but_markers(
-    catalog: Storage, metadata: CatalogMetadata, point_map: PointMap, known: KnownLeaves | None
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    point_map: PointMap,
+    known: KnownLeaves | None,
+    pictures: Awaited = dict,
 ) -> dict[str, bytes]:
+    """Write the files of all groups and margins, the pictures with the last ones; return the markers."""
     last: dict[str, bytes] = {}
+    final = metadata.with_files[-1].name
     for group in metadata.groups:
-        last |= write_group_but_marker(catalog, metadata, group.name, point_map, known=known)
+        awaited = pictures if group.name == final else dict
+        last |= write_group_but_marker(catalog, metadata, group.name, point_map, known=known, awaited=awaited)
     for margin in metadata.margins:
-        last |= write_margin_but_marker(catalog, metadata, margin, known=known)
+        awaited = pictures if margin.name == final else dict
+        last |= write_margin_but_marker(catalog, metadata, margin, known=known, awaited=awaited)
     return last
 
 
