@@ -29,6 +29,7 @@ from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.ingest.write_tasks import LeafWriter, route_splits
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.stored_behind import flush
+from hipslake.steps.stored_together import stored_together
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
@@ -98,8 +99,16 @@ class AppendTask:
         batches = [block.rows for block in blocks if block.rows.num_rows]
         blocks.clear()
         written = state.catalog, state.write_id, state.spec, plan.group, plan.schema
-        wrote = known_catalog(self.run_uri).wrote
-        with LeafWriter(*written, storing=partial(flush, state.folder), wrote=wrote) as writer:
+        together = stored_together(state.folder, state.catalog)
+        with (
+            together.task(),
+            LeafWriter(
+                *written,
+                storing=partial(flush, state.folder),
+                together=together,
+                wrote=known_catalog(self.run_uri).wrote,
+            ) as writer,
+        ):
             merge = _Merge(state, plan, writer)
             for place in plan.leaves_of(target):
                 mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]

@@ -29,6 +29,7 @@ from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.leaf_ends import ENDS_SCHEMA, MOST_BYTES, TaskEnds
 from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
 from hipslake.steps.ingest.write_state import GroupPlan, WriteState, load_write_state
+from hipslake.steps.stored_together import AtOnce
 from hipslake.storage.folder import Storage
 
 REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
@@ -177,6 +178,8 @@ class LeafWriter:
         out the same is not stored again.
     storing : callable
         Called before each file is stored: for what is to be asked of stores beside it.
+    together : AtOnce, optional
+        With which files of other writers files are stored.
     wrote : callable
         Told of each file that was stored: its path, and what is in it.
 
@@ -197,9 +200,11 @@ class LeafWriter:
         splits: bool = True,
         known: Callable[[Pixel], Mapping[str, object] | None] = lambda pixel: None,
         storing: Callable[[], object] = lambda: None,
+        together: AtOnce | None = None,
         wrote: Callable[[str, pa.Buffer], None] = lambda path, content: None,
     ) -> None:
         self._known, self._storing, self._wrote = known, storing, wrote
+        self._together = together or AtOnce()
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
@@ -273,7 +278,8 @@ class LeafWriter:
 
     def _collect(self) -> None:
         if self._stored is not None:
-            self.files.append(self._stored.result())
+            with self._together.waiting():
+                self.files.append(self._stored.result())
             self._stored = None
 
     def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
@@ -284,6 +290,7 @@ class LeafWriter:
         known = self._known(pixel)
         if known is not None and known["sha256"] == digest.hexdigest():
             return {"group": self._group, **known}
+        self._together.before(content.size)
         self._storing()
         self._catalog.write(path, content)
         if self._catalog.is_local:
