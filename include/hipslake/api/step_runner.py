@@ -31,10 +31,10 @@ Told = Callable[[str, Report | None], None]
 class StepRunner:
     """Performs the steps of one run, as the tasks of its DAG do: with the same requests, in such a folder.
 
-    A step that has a Spark job is done in Spark from some size on, and else in this process. The spec may say
-    the size, or the deployment. Where neither does, and Spark would run on the cores of this machine alone,
-    an ingest or a join goes there only if it holds more rows at once than a quarter of the memory that is
-    left. Other steps have sizes of their own: `hipslake.steps.registry`.
+    A step that has a Spark job is done in Spark from some size on, and else in this process: see
+    `hipslake.steps.registry`. The spec of an ingest may say the size, or the deployment. Where neither does,
+    and Spark would run on the cores of this machine alone, an ingest or a join of whatever size is done in
+    this process if it never holds more rows at once than a quarter of the memory that is left.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ class StepRunner:
             return self._spark is not False
         if step.held and step.said_size(request) is None and not _has_a_cluster():
             free, held = available_memory(), step.bytes_to_hold(request)
-            if free is not None and held is not None:  # on the same cores, Spark would only be started
-                return held > _SHARE_OF_MEMORY * free
+            if free is not None and held is not None and held <= _SHARE_OF_MEMORY * free:
+                return False  # on the same cores Spark would only have to be started
         limit = step.size_for_spark(request)
         return not limit or step.bytes_to_handle(request) >= limit
 
