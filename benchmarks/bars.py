@@ -71,8 +71,8 @@ def verdicts(runs: list[Run]) -> Iterator[Verdict]:
             yield Verdict(f"{where}: hats-import over us, whole process", ratio, f">= {bar}", ratio >= bar)
         for run in runs:
             if run["system"] in (OURS, PROGRAM) and (run["rows"], run["level"]) == (rows, level):
-                peak = run["peak_bytes"]
-                yield Verdict(f"{where}: peak memory, GiB", peak / 2**30, "<= 6", peak <= MEMORY_BAR)
+                peak, whose = run["peak_bytes"], " of `hipslake ingest`" if run["system"] == PROGRAM else ""
+                yield Verdict(f"{where}: peak memory{whose}, GiB", peak / 2**30, "<= 6", peak <= MEMORY_BAR)
         told = [
             line for run in runs if (run["rows"], run["level"]) == (rows, level) for line in run["unequal"]
         ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.bars import LIMIT, OURS, PEER, verdicts
+from benchmarks.bars import LIMIT, OURS, PEER, PROGRAM, verdicts
 from benchmarks.processes import ProgramError, run_measured, weigh
 from benchmarks.reporting import draw, markdown, phases_of
 from tests.benchmarks.records import record
@@ -87,6 +87,19 @@ def test_bars_are_judged_on_medians() -> None:
     told = passed(runs + slow)
     assert not told["20M rows, zstd-1: session up, over two processes"]
     assert not told["20M rows, zstd-1: hats-import over us, whole process"]
+
+
+def test_the_command_is_judged_as_a_whole_process_and_many_rows_by_a_bar_of_their_own() -> None:
+    whole = "20M rows, zstd-1: `hipslake ingest` over two processes, whole process"
+    for seconds, is_fine in ((22.0, True), (22.1, False)):  # and ten more of all
+        runs = [run(LIMIT, 20_000_000, 1, 10.0), run(PROGRAM, 20_000_000, 1, seconds)]
+        told = passed(runs)
+        assert told.pop(whole) is is_fine
+        assert told["20M rows, zstd-1: peak memory of `hipslake ingest`, GiB"]
+        assert all(told.values())
+    for seconds, is_fine in ((40.0, True), (40.1, False)):
+        told = passed([run(LIMIT, 80_000_000, 1, 40.0), run(OURS, 80_000_000, 1, seconds)])
+        assert told["80M rows, zstd-1: session up, over two processes"] is is_fine
 
 
 def test_growth_memory_and_unequal_output_have_bars() -> None:
