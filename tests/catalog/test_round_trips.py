@@ -152,7 +152,7 @@ def test_a_cone_waits_three_times(place: Place, wide: Published, stored: str) ->
 @pytest.mark.sampled(2)
 def test_other_reads_wait_three_times(place: Place, stored: str, read: Callable[[Catalog], object]) -> None:
     catalog = Catalog.open(stored)
-    found = waited(place, lambda: read(catalog))
+    found = waited(place, lambda: read(catalog), 2 * SECONDS)
     assert 2 <= found.round_trips <= 3, found
     assert "head" not in found.requests
 
