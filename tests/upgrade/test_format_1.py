@@ -167,6 +167,14 @@ def test_a_changed_letter_of_an_old_version_is_noticed(place: Path) -> None:
     assert {problem.path for problem in report.problems} == {"_versions/00000002.json"}
 
 
+def assert_same_pairs(found: pa.Table, expected: pa.Table) -> None:
+    """Hold pairs to others to the bit, but for what numpy's sines make: its last bit is the processor's."""
+    computed = ["separation_arcsec", "position_angle_deg"]
+    assert found.drop_columns(computed).equals(expected.drop_columns(computed))
+    for name in computed:
+        np.testing.assert_array_max_ulp(found[name].to_numpy(), expected[name].to_numpy(), maxulp=2)
+
+
 def test_it_is_joined_and_matched_again(place: Path) -> None:
     lake, survey = Lake(place, runs=100), survey_at(place)
     joined, matched = lake.open("joined"), lake.open("matched")
@@ -183,7 +191,7 @@ def test_it_is_joined_and_matched_again(place: Path) -> None:
     match.write_text(MATCH)
     in_process.publish_match(in_process.start_match(survey.warehouse, match, "again", force=True))
     assert lake.open("matched").version == 2
-    assert lake.open("matched").read().equals(matched.read())
+    assert_same_pairs(lake.open("matched").read(), matched.read())
     for name in ("joined", "matched"):
         lake.open(name).verify(all=True).raise_if_failed()
     pairs = lake.open("objects").crossmatch(
