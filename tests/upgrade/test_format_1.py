@@ -33,6 +33,7 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.log_files import is_intact, is_signed
 
 from tests.catalog.leftovers import missing, orphans
+from tests.last_bits import assert_recomputed
 from tests.readers.outside import assert_current_is_newest, assert_current_is_whole
 from tests.steps import in_process, sinks
 from tests.steps.join.test_equijoin import publish
@@ -172,7 +173,7 @@ def assert_same_pairs(found: pa.Table, expected: pa.Table) -> None:
     computed = ["separation_arcsec", "position_angle_deg"]
     assert found.drop_columns(computed).equals(expected.drop_columns(computed))
     for name in computed:
-        np.testing.assert_array_max_ulp(found[name].to_numpy(), expected[name].to_numpy(), maxulp=2)
+        assert_recomputed(found[name], expected[name])
 
 
 def test_it_is_joined_and_matched_again(place: Path) -> None:
