@@ -9,7 +9,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,14 +16,8 @@ import pytest
 from hipslake.errors import NotWritableError
 from hipslake.steps import run_storage as run_storage_module
 from hipslake.steps.report import Report, Request, perform
-from hipslake.steps.run_storage import (
-    MOST_KEPT,
-    RunStorage,
-    keeping_files,
-    own_run,
-    run_storage,
-)
-from hipslake.steps.stored_behind import done_behind, flush, settled, stored_with_next
+from hipslake.steps.run_storage import MOST_KEPT, RunStorage, keeping_files, own_run, run_storage
+from hipslake.steps.stored_behind import done_behind, flush, settled
 from hipslake.storage.folder import Storage
 from hipslake.storage.objects import ObjectFiles
 
@@ -180,52 +173,6 @@ def test_what_a_step_leaves_is_stored_together_and_soon(uri: str, monkeypatch: p
         storage.write("requests/first.json", b"newer")
         assert storage.read("requests/first.json") == b"newer"
     assert plain.read("requests/first.json") == b"newer"
-
-
-def test_files_of_a_catalog_that_go_with_the_next_are_stored_with_them(uri: str) -> None:
-    plain = Storage.at(f"memory://{uuid.uuid4().hex}")
-    with own_run(uri):
-        folder = run_storage(uri)
-        catalog = stored_with_next(plain, folder)
-        catalog.write("a", b"a")
-        assert not plain.is_file("a")
-        flush(folder)
-        settled(folder)
-        assert plain.read("a") == b"a"
-        catalog.write("b", b"b")
-        settled(folder)  # before a commit
-        assert plain.read("b") == b"b"
-    assert stored_with_next(plain, Storage.at(uri)) is plain
-
-
-def test_a_file_of_a_catalog_that_could_not_be_stored_is_told(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(files: ObjectFiles, uri: str, data: object, *, durable: bool) -> None:
-        raise NotWritableError(f"{uri}: no")
-
-    with suppress(NotWritableError), own_run(uri):
-        folder = run_storage(uri)
-        monkeypatch.setattr(ObjectFiles, "write", refused)
-        stored_with_next(Storage.at(f"memory://{uuid.uuid4().hex}"), folder).write("a", b"a")
-        with pytest.raises(NotWritableError):
-            settled(folder)
-
-
-def test_what_is_known_ends_with_the_run_also_where_it_fails(uri: str) -> None:
-    ended = []
-
-    class Known:
-        def end(self) -> None:
-            ended.append(self)
-
-    with suppress(KeyError), own_run(uri) as kept:
-        assert kept is not None
-        assert kept.notes.standing(Known) is None
-        known = kept.notes.of(Known, Known)
-        assert kept.notes.of(Known, Known) is kept.notes.standing(Known) is known
-        raise KeyError
-    assert ended == [known]
 
 
 def test_what_is_written_twice_ends_as_it_was_written_last(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,9 +88,8 @@ def show_newest(
                 linked, copied, seen = _build_tree(catalog, metadata, shown, unchanged, told)
             shown = metadata
         elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
-            _write_all(
-                catalog, _pictures(catalog, metadata)
-            )  # of a tree that a night or a compaction has made at once
+            # Of a tree that a night or a compaction has made at once.
+            _write_all(catalog, _pictures(catalog, metadata))
         point = partial(
             point_at_newest,
             catalog,
