@@ -170,10 +170,8 @@ def increment_of(
     inputs : FrozenInputs
     report : HistogramReport or WriteReport
         Counts the rows, and those that were left out.
-    key : str or None
-        Start of the interval that the rows are of; None for the whole.
-    end : str or None
-        End of that interval; None where it is open, and for the whole.
+    key, end : str or None
+        Start and end of the interval that the rows are of; None for the whole, and where it is open.
     write_id : str
         The write that holds the rows; sidecars go into its folder.
     ordinal : int
