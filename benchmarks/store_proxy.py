@@ -6,7 +6,9 @@ that is sent is changed, `Host` included, so signatures stay valid: clients sign
 connection of a client has one to the server, and both stay open.
 
 A request waits before the server hears of it, and a second time before its answer where the client first asks
-whether it may send the body (`Expect: 100-continue`), since both are round trips.
+whether it may send the body (`Expect: 100-continue`), since both are round trips. It waits for so many
+seconds, or, so that round trips can be counted on a busy machine, until its client has sent all that it sends
+without an answer.
 
     python -m benchmarks.store_proxy --upstream 127.0.0.1:8333
 """
@@ -26,6 +28,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from benchmarks.idle_client import IdleGate
 from benchmarks.processes import ROOT, environment
 from benchmarks.proxy_connections import CHUNKED, LENGTH, Bandwidth, ConnectionEnd
 from benchmarks.store_requests import Asked
@@ -44,6 +47,7 @@ class _Proxy:
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
         self.latency = 0.0
+        self.gate: IdleGate | None = None
         self.up, self.down = Bandwidth(), Bandwidth()
         self.asked: list[Asked] = []
         self.connections = 0
@@ -92,7 +96,7 @@ class _Proxy:
             if answer:
                 status = int(answer[9:12])
                 if expects:
-                    await asyncio.sleep(self.latency)
+                    await self._wait()
                 await client.send(answer)
                 if method != b"HEAD" and status not in _WITHOUT_BODY:
                     received = await server.pass_body(answer, client, self.down, answer=True)
@@ -126,9 +130,14 @@ class _Proxy:
 
     async def _hand_over(self, head: bytes, client: ConnectionEnd, server: ConnectionEnd) -> int:
         """Pass on a request when it has waited; the bytes of its body."""
-        await asyncio.sleep(self.latency)
+        await self._wait()
         await server.send(head)
         return await client.pass_body(head, server, self.up, answer=False)
+
+    async def _wait(self) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        await asyncio.sleep(self.latency)
 
     @staticmethod
     async def _next_head(client: ConnectionEnd, server: ConnectionEnd) -> bytes:
@@ -151,6 +160,8 @@ class _Proxy:
         wanted = json.loads(line)
         if "latency" in wanted:
             self.latency = float(wanted["latency"])
+            client = wanted["client"]
+            self.gate = IdleGate(client, lambda: self.under_way) if client else None
             self.up.bytes_per_second = self.down.bytes_per_second = float(wanted["bandwidth"])
             return {}
         given_up = time.monotonic() + _LAST_SECONDS
@@ -231,9 +242,20 @@ class StoreProxy:
         assert process.stdout is not None
         self.endpoint = f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
 
-    def set(self, *, latency: float = 0.0, bandwidth: float = 0.0) -> None:
-        """From now on let requests wait so many seconds, and so many bytes pass in one; 0: no limit."""
-        self._say({"latency": latency, "bandwidth": bandwidth})
+    def set(self, *, latency: float = 0.0, bandwidth: float = 0.0, client: int = 0) -> None:
+        """Let requests wait from now on.
+
+        Parameters
+        ----------
+        latency : float
+            Seconds that each waits.
+        bandwidth : float
+            Bytes that pass in a second; 0: no limit.
+        client : int
+            A process for which requests wait, by its number, until all of its threads sleep; 0: none. Those
+            that do not wait for each other are then under way together.
+        """
+        self._say({"latency": latency, "bandwidth": bandwidth, "client": client})
 
     def take(self) -> Told:
         """What was asked since the last call."""

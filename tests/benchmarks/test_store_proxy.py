@@ -8,6 +8,8 @@ import io
 import os
 import random
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.idle_client import is_asleep
 from benchmarks.proxy_connections import ChunkedEnd
 from benchmarks.store_proxy import StoreProxy, running_proxy
 from benchmarks.store_requests import counted, kind_of, round_trips
@@ -148,6 +151,43 @@ def test_every_request_waits_and_those_side_by_side_wait_together(
         thread.join()
     assert len(told := proxy.take().asked) == 5
     assert round_trips(told) < 5
+
+
+def test_requests_wait_until_a_client_that_is_kept_busy_has_sent_all(
+    proxy: StoreProxy, client: Any, bucket: str
+) -> None:
+    client.put_object(Bucket=bucket, Key="a", Body=b"x")
+    proxy.take()
+    proxy.set(client=os.getpid())
+
+    def head(times: int) -> None:
+        ended = time.monotonic() + 0.3
+        while time.monotonic() < ended:
+            pass
+        for _ in range(times):
+            client.head_object(Bucket=bucket, Key="a")
+
+    head(3)
+    assert round_trips(proxy.take().asked) == 3
+    threads = [threading.Thread(target=head, args=(1 + at,)) for at in range(3)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.1)
+    for thread in threads:
+        thread.join()
+    assert len(told := proxy.take().asked) == 6
+    assert round_trips(told) == 3
+
+
+def test_a_process_that_runs_is_not_asleep() -> None:
+    for work, sleeps in (("import time; time.sleep(60)", True), ("while True: pass", False)):
+        with subprocess.Popen([sys.executable, "-c", work]) as process:
+            try:
+                time.sleep(1)
+                assert [is_asleep(process.pid) for _ in range(20)] == [sleeps] * 20
+            finally:
+                process.kill()
+        assert is_asleep(process.pid)
 
 
 def test_bandwidth_is_shared_by_all_connections(proxy: StoreProxy, client: Any, bucket: str) -> None:

@@ -1,12 +1,14 @@
 """How often a read of leaves in a store waits for it: as often for a hundred leaves as for two.
 
-Each request waits in a proxy for much longer than it takes to send all of them, so that those of one round
-trip are under way together even where the machine is busy. Where it waits as long as in a store nearby, all
-of them have to be sent in that time.
+Each request waits in a proxy until this process has sent all that it sends without an answer, so that those
+of one round trip are under way together even where the machine is busy. Where it waits as long as in a store
+nearby, all of them have to be sent in that time.
 """
 
 from __future__ import annotations
 
+import os
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,9 +32,8 @@ from tests.catalog.little import sky, write_little
 from tests.catalog.publishing import Published, commit, publish
 from tests.stores.s3_server import S3Server, running_s3
 
-SECONDS = 1.0
-"""That each request waits."""
-NEARBY = 0.03
+NEARBY = 0.03  # seconds
+MOST_LOOKS = 20
 CONE = "cone 80 12 60deg"
 
 
@@ -69,10 +70,13 @@ class Waited(NamedTuple):
     chain: str
 
 
-def waited(place: Place, read: Callable[[], object], seconds: float = SECONDS) -> Waited:
-    """Let a read wait for each of its requests."""
+def waited(place: Place, read: Callable[[], object], seconds: float | None = None) -> Waited:
+    """Let a read wait for each of its requests: so many seconds, or until it sends no more."""
     place.proxy.take()
-    place.proxy.set(latency=seconds)
+    if seconds is None:
+        place.proxy.set(client=os.getpid())
+    else:
+        place.proxy.set(latency=seconds)
     read()
     place.proxy.set()
     asked = place.proxy.take().asked
@@ -152,7 +156,7 @@ def test_a_cone_waits_three_times(place: Place, wide: Published, stored: str) ->
 @pytest.mark.sampled(2)
 def test_other_reads_wait_three_times(place: Place, stored: str, read: Callable[[Catalog], object]) -> None:
     catalog = Catalog.open(stored)
-    found = waited(place, lambda: read(catalog), 2 * SECONDS)
+    found = waited(place, lambda: read(catalog))
     assert 2 <= found.round_trips <= 3, found
     assert "head" not in found.requests
 
@@ -208,7 +212,11 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_all_is_asked_for_before_a_store_nearby_has_answered(
     near: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: list[str] | None, trips: int
 ) -> None:
-    """Where the machine is busy a read may be kept from its processor: the best of some counts."""
+    """Where the machine is busy a read may be kept from its processor: the best of some counts.
+
+    By ranges, the footers of all leaves are read between two requests, which takes a slow machine longer than
+    the answer: then answers take as long as all work of the read takes the processor.
+    """
     degrees, rng = sky(40_000), np.random.default_rng(1)
     more = {f"flux_{at}": rng.normal(size=40_000) for at in range(40)}
     source = pa.table({"id": np.arange(40_000), "ra": degrees[0], "dec": degrees[1], **more})
@@ -221,14 +229,23 @@ def test_all_is_asked_for_before_a_store_nearby_has_answered(
     leaves = len(catalog.pixels)
     assert 80 < leaves < MOST_REQUESTS
     expected = Catalog.open(made.uri()).read(columns)
-    found = []
-    for _ in range(5):
+
+    def look(seconds: float | None) -> Waited:
         rows: list[pa.Table] = []
-        found.append(waited(near, lambda rows=rows: rows.append(catalog.read(columns)), NEARBY))
+        found = waited(near, lambda: rows.append(catalog.read(columns)), seconds)
         assert rows[0].equals(expected)
-        assert set(found[-1].requests) == {"range"}
-        assert (trips - 1) * leaves < found[-1].requests["range"] <= trips * leaves
-    assert min(each.round_trips for each in found) == trips, found
+        assert set(found.requests) == {"range"}
+        assert (trips - 1) * leaves < found.requests["range"] <= trips * leaves
+        return found
+
+    assert look(None).round_trips == trips
+    began = time.process_time()
+    look(0.0)
+    seconds = NEARBY if trips == 1 else max(NEARBY, time.process_time() - began)
+    found: list[Waited] = []
+    while len(found) < MOST_LOOKS and not (found and found[-1].round_trips == trips):
+        found.append(look(seconds))
+    assert found[-1].round_trips == trips, found
 
 
 def test_the_proxy_sees_reads_that_wait_for_each_other(place: Place, wide: Published, stored: str) -> None:
