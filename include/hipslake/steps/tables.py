@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_reads import FEW_ROWS
+from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import damage_as_error
 
@@ -30,14 +31,27 @@ def write_table(storage: Storage, path: str, table: pa.Table) -> None:
 def read_table(
     storage: Storage, path: str, columns: list[str] | None = None, filters: pc.Expression | None = None
 ) -> pa.Table:
-    """The table stored at a path: all of it, or some columns, and the rows that a filter lets through."""
+    """The table stored at a path: all of it, or some columns, and the rows that a filter lets through.
+
+    Raises
+    ------
+    CatalogFormatError
+        It is damaged, or lacks one of the columns.
+    """
     data = storage.read(path)
     with damage_as_error(storage.uri(path)):
         if filters is None:  # without the dataset of one file that pyarrow would make
             file = pq.ParquetFile(pa.BufferReader(data))
+            _check_columns(storage.uri(path), file.schema_arrow, columns or [])
             table = file.read(columns, use_threads=file.metadata.num_rows >= FEW_ROWS)
             return table if columns is None else table.select(columns)
         return pq.read_table(pa.BufferReader(data), columns=columns, filters=filters)
+
+
+def _check_columns(where: str, schema: pa.Schema, columns: list[str]) -> None:
+    for name in columns:
+        if name not in schema.names:
+            raise CatalogFormatError(f"{where}: has no column {name!r}; restore it, or make it anew")
 
 
 def to_ipc(table: pa.Table) -> bytes:

@@ -94,6 +94,15 @@ def test_damaged_ones_are_told(warehouse: str, place: Path, column: str, damage:
         stored_ends(folder)
 
 
+@pytest.mark.parametrize("column", ["path", "footer", "first_row"])
+def test_a_column_that_is_missing_is_told(warehouse: str, place: Path, column: str) -> None:
+    folder = written(warehouse, place)
+    ends = read_table(folder.storage, RunFolder.ENDS)
+    write_table(folder.storage, RunFolder.ENDS, ends.drop_columns(column))
+    with pytest.raises(CatalogFormatError, match=rf"write/ends\.parquet: has no column '{column}'"):
+        stored_ends(folder)
+
+
 def test_an_attempt_that_tells_none_leaves_none_of_the_one_before(
     warehouse: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ MOST_BYTES = 16 << 20
 """Of footers and first rows that a run keeps: those of about a thousand leaves."""
 
 ENDS_SCHEMA = pa.schema([("footer", pa.binary()), ("first_row", pa.binary())])
+_COLUMNS = ["path", *ENDS_SCHEMA.names]
 
 
 class TaskEnds:
@@ -59,7 +60,7 @@ def store_ends(folder: RunFolder, files: pa.Table) -> None:
     files : pyarrow.Table
         With `path`, and the columns of `ENDS_SCHEMA`.
     """
-    known = files.select(["path", *ENDS_SCHEMA.names]).drop_null()
+    known = files.select(_COLUMNS).drop_null()
     if known.num_rows:
         write_table(folder.storage, RunFolder.ENDS, known)
     else:
@@ -76,7 +77,7 @@ def stored_ends(folder: RunFolder) -> dict[str, LeafEnds]:
     """
     if not folder.storage.is_file(RunFolder.ENDS):
         return {}
-    table = read_table(folder.storage, RunFolder.ENDS)
+    table = read_table(folder.storage, RunFolder.ENDS, _COLUMNS)
     found = zip(table["path"].to_pylist(), table["footer"], table["first_row"], strict=True)
     with damage_as_error(folder.uri_of(RunFolder.ENDS)):
         return {
