@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pyarrow as pa
@@ -22,8 +21,8 @@ MOST_TRIPS = {"resolve": 2, "inputs": 0, "histogram": 1, "append": 7, "view": 5,
 """Round trips one after the other; what is sent beside other requests does not count."""
 MOST_REQUESTS = {"resolve": 16, "inputs": 3, "histogram": 14, "append": 74, "view": 50, NIGHT: 141}
 """What is stored behind the work, or asked ahead, is asked of a store in this step or that."""
+LATENCY = 0.3  # seconds: what takes this process less does not part requests that wait for each other
 LEAVES = 12
-NIGHTS = 4
 
 
 def land(landing: str, night: int, rows: pa.Table) -> None:
@@ -32,18 +31,15 @@ def land(landing: str, night: int, rows: pa.Table) -> None:
     Storage.at(store_runs.folder_of_night(landing, night)).write("night.parquet", sink.getvalue())
 
 
-def asked_in_night(*, held: bool) -> dict[str, list[Asked]]:
-    """What the steps of a third night ask of a store, by their names, and all that it asks.
-
-    Where requests are held, they go on when this process has sent all that it sends without an answer.
-    """
+def asked_in_night(latency: float) -> dict[str, list[Asked]]:
+    """What the steps of a third night ask of a store, by their names, and all that it asks."""
     with running_s3() as server, running_proxy(server.endpoint.removeprefix("http://")) as proxy:
         place = f"s3://{server.make_bucket()}"
         warehouse, landing = f"{place}/warehouse", f"{place}/landing"
         with replace(server, endpoint=proxy.endpoint).reached():
             for night, rows in enumerate((20_000, 2_000, 2_000)):
                 land(landing, night, rows_in(1, rows, seed=night))
-                proxy.set(client=os.getpid() if held and night == 2 else 0)
+                proxy.set(latency=latency if night == 2 else 0.0)
                 proxy.take()
                 spans = store_runs.Spans()
                 store_runs.night(spans, warehouse, landing, night)
@@ -60,22 +56,15 @@ def many_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(store_runs.NIGHTLY, "threshold", "4000 rows")
 
 
-@pytest.mark.slow  # where others work too, some go one after the other that need not
+@pytest.mark.slow  # where others work too, requests are sent one after the other that need not be
 def test_requests_of_a_night_wait_for_each_other_no_more_than_they_did() -> None:
-    """What is stored behind the work may be a round trip late by chance: the best of some nights."""
-    nights = []
-    for _ in range(NIGHTS):
-        asked = asked_in_night(held=True)
-        found = {step: (round_trips(mine), kinds_in_a_row(chain(mine))) for step, mine in asked.items()}
-        assert set(found) == set(MOST_TRIPS)
-        nights.append(found)
-        if all(found[step][0] <= most for step, most in MOST_TRIPS.items()):
-            break
-    else:
-        pytest.fail(f"each of {NIGHTS} nights had more: {nights}")
+    asked = asked_in_night(LATENCY)
+    found = {step: (round_trips(mine), kinds_in_a_row(chain(mine))) for step, mine in asked.items()}
+    assert set(found) == set(MOST_TRIPS)
+    assert all(found[step][0] <= most for step, most in MOST_TRIPS.items()), found
 
 
 def test_a_night_asks_a_store_for_no_more_than_it_did() -> None:
-    found = {step: len(mine) for step, mine in asked_in_night(held=False).items()}
+    found = {step: len(mine) for step, mine in asked_in_night(0.0).items()}
     assert set(found) == set(MOST_REQUESTS)
     assert all(found[step] <= most for step, most in MOST_REQUESTS.items()), found

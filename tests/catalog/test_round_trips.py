@@ -33,7 +33,7 @@ from tests.catalog.publishing import Published, commit, publish
 from tests.stores.s3_server import S3Server, running_s3
 
 NEARBY = 0.03  # seconds
-MOST_LOOKS = 20
+LOOKS = 5
 CONE = "cone 80 12 60deg"
 
 
@@ -214,8 +214,8 @@ def test_all_is_asked_for_before_a_store_nearby_has_answered(
 ) -> None:
     """Where the machine is busy a read may be kept from its processor: the best of some counts.
 
-    By ranges, the footers of all leaves are read between two requests, which takes a slow machine longer than
-    the answer: then answers take as long as all work of the read takes the processor.
+    By ranges, the footers of all leaves are read between two requests. Only where that takes a slow processor
+    longer than the answer, answers take as long as all work of the read takes the processor.
     """
     degrees, rng = sky(40_000), np.random.default_rng(1)
     more = {f"flux_{at}": rng.normal(size=40_000) for at in range(40)}
@@ -239,13 +239,14 @@ def test_all_is_asked_for_before_a_store_nearby_has_answered(
         return found
 
     assert look(None).round_trips == trips
-    began = time.process_time()
-    look(0.0)
-    seconds = NEARBY if trips == 1 else max(NEARBY, time.process_time() - began)
-    found: list[Waited] = []
-    while len(found) < MOST_LOOKS and not (found and found[-1].round_trips == trips):
-        found.append(look(seconds))
-    assert found[-1].round_trips == trips, found
+    found = [look(NEARBY) for _ in range(LOOKS)]
+    if trips > 1 and min(each.round_trips for each in found) > trips:
+        began = time.process_time()
+        look(0.0)
+        seconds = time.process_time() - began
+        assert seconds > NEARBY, found
+        found = [look(seconds) for _ in range(LOOKS)]
+    assert min(each.round_trips for each in found) == trips, found
 
 
 def test_the_proxy_sees_reads_that_wait_for_each_other(place: Place, wide: Published, stored: str) -> None:
