@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hipslake.catalog.layouts import skymap_path
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep import hats_view
@@ -15,6 +16,7 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions, pinning_writes
 
 from tests.catalog.leftovers import orphans
+from tests.pictures import BLANK_PNG
 from tests.steps.nights import Survey
 
 
@@ -93,3 +95,10 @@ def test_a_version_without_rows_has_no_tree(tmp_path: Path) -> None:
     survey.night(1)
     assert show_newest(survey.catalog.storage, Unchanged.LINK).version == 3
     survey.assert_holds_what_landed()
+
+
+def test_pictures_are_blank_in_tests_that_do_not_look(survey: Survey) -> None:
+    """Drawing them makes all tests together take twice as long."""
+    catalog = survey.catalog
+    show_newest(catalog.storage, Unchanged.LINK)
+    assert catalog.storage.read(skymap_path(catalog.metadata.write_id, "main")) == BLANK_PNG

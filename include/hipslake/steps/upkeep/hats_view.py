@@ -18,9 +18,9 @@ import pyarrow as pa
 from hipslake.catalog.checks.view_checks import is_whole_picture
 from hipslake.catalog.comparing import files_apart
 from hipslake.catalog.coverage import coverage_map, map_of_files
+from hipslake.catalog.hats import skymap
 from hipslake.catalog.hats.known_leaves import KnownLeaves, known_leaves
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.hats.skymap import draw_skymap, shows_the_same
 from hipslake.catalog.hats.view_files import Awaited, write_group_but_marker, write_margin_but_marker
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
@@ -255,11 +255,11 @@ def _pictures(
         if not is_new and catalog.is_file(path):
             continue
         drawn = b""
-        if older is not None and shows_the_same(catalog, metadata, older, group):
+        if older is not None and skymap.shows_the_same(catalog, metadata, older, group):
             with suppress(FileNotFoundError):
                 drawn = catalog.read(skymap_path(older.write_id, group.name))
         if not is_whole_picture(drawn):
-            drawn = draw_skymap(metadata, group, metadata.partitions(group.name, catalog))
+            drawn = skymap.draw_skymap(metadata, group, metadata.partitions(group.name, catalog))
         found[path] = drawn
     return found
 
