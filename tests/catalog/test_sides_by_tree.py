@@ -130,7 +130,7 @@ def patch(rng: np.random.Generator, place: tuple[float, float], width: float, ro
     how=st.sampled_from(HOWS),
     at_once=st.sampled_from([25, 1_000_000]),
 )
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(150, part=10))
 def test_at_poles_and_meridians_and_with_radii_wider_than_leaves(
     seed: int,
     place: tuple[float, float],
