@@ -19,6 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.pictures import draw_blank
+
 IMPORTED = (
     "hipslake.cli.main",
     "hipslake.cli.diff_command",
@@ -47,7 +51,11 @@ with socket.socket(socket.AF_UNIX) as server:
 def running_forks(place: Path) -> Iterator[Path]:
     """Start the server, and give the socket that it listens at; it ends with the block."""
     path = place / "forks"
-    with subprocess.Popen([sys.executable, __file__, str(path)], stdout=subprocess.PIPE) as process:
+    root = str(Path(__file__).parents[2])
+    paths = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    environment = os.environ | {"PYTHONPATH": paths}
+    command = [sys.executable, "-m", __name__, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         try:
@@ -59,6 +67,7 @@ def running_forks(place: Path) -> Iterator[Path]:
 def _serve(path: str) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
+    draw_blank(pytest.MonkeyPatch())  # no page shows a sky map
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()

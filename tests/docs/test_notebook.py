@@ -18,6 +18,7 @@ CODE = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"
 TEXT = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "markdown"]
 
 
+@pytest.mark.slow  # test_blocks.py runs the same cells in each run
 def test_its_cells_run_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
