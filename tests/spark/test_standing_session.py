@@ -33,7 +33,7 @@ from hipslake.spark import attached
 from hipslake.spark.attached import LostSessionError, NoSessionError, attached_session
 from hipslake.spark.engine import SparkEngine
 
-place, folder, what = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+places, folder, what = sys.argv[1].split(os.pathsep), Path(sys.argv[2]), sys.argv[3]
 schema = pa.schema([("n", pa.int64())])
 
 def count(number):
@@ -57,7 +57,8 @@ if what == "another library":
     attached.library_stamp = lambda: "another"
 if what == "gives up":
     signal.signal(signal.SIGUSR1, lambda *_: attached.give_up())
-try:
+def use(place):
+    global counter
     master = "local[7]" if what == "another master" else "MASTER"
     with attached_session(place, master=master, name=what) as spark:
         print(spark.sparkContext.applicationId, flush=True)
@@ -75,13 +76,17 @@ try:
         for _ in range(2):
             counter = engine.counter()
             print(*engine.run(count, tasks=4, result=schema)["n"].to_pylist(), counter.value, flush=True)
-except (NoSessionError, LostSessionError, ValueError) as error:
-    print(type(error).__name__, error, flush=True)
-except Exception as error:
-    sizes = [each.stat().st_size for each in folder.glob("written_*")]
-    print("Other", len(sizes), flush=True)
-    time.sleep(1.0)
-    print(sizes == [each.stat().st_size for each in folder.glob("written_*")], flush=True)
+
+for place in places:
+    try:
+        use(Path(place))
+    except (NoSessionError, LostSessionError, ValueError) as error:
+        print(type(error).__name__, error, flush=True)
+    except Exception as error:
+        sizes = [each.stat().st_size for each in folder.glob("written_*")]
+        print("Other", len(sizes), flush=True)
+        time.sleep(1.0)
+        print(sizes == [each.stat().st_size for each in folder.glob("written_*")], flush=True)
 """.replace("MASTER", MASTER)
 
 
@@ -90,10 +95,11 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": path, "HIPSLAKE_SPARK_MASTER": MASTER}
 
 
-def start(place: Path, folder: Path, what: str, **given: str) -> subprocess.Popen[str]:
-    """Start a process that uses the session for something."""
+def start(place: Path | list[Path], folder: Path, what: str, **given: str) -> subprocess.Popen[str]:
+    """Start a process that uses the session, or one after the other, for something."""
+    places = os.pathsep.join(map(str, place if isinstance(place, list) else [place]))
     return subprocess.Popen(
-        [sys.executable, "-c", STEP, str(place), str(folder), what],
+        [sys.executable, "-c", STEP, places, str(folder), what],
         env=environment() | given,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -101,7 +107,7 @@ def start(place: Path, folder: Path, what: str, **given: str) -> subprocess.Pope
     )
 
 
-def told(place: Path, folder: Path, what: str, **given: str) -> list[str]:
+def told(place: Path | list[Path], folder: Path, what: str, **given: str) -> list[str]:
     """What such a process has printed, line by line."""
     with start(place, folder, what, **given) as process:
         return process.communicate(timeout=WITHIN)[0].splitlines()
@@ -175,16 +181,14 @@ def test_who_comes_while_it_is_in_use_is_told_so(keeper: tuple[Path, psutil.Proc
     assert told(keeper[0], tmp_path, "counts")[0] == application
 
 
-@pytest.mark.parametrize(
-    ("what", "why"), [("another library", "another state of the library"), ("another master", "local[7]")]
-)
 def test_a_session_is_not_for_another_library_or_master(
-    keeper: tuple[Path, psutil.Process], tmp_path: Path, what: str, why: str
+    keeper: tuple[Path, psutil.Process], tmp_path: Path
 ) -> None:
     application = told(keeper[0], tmp_path, "counts")[0]
-    (refused,) = told(keeper[0], tmp_path, what)
-    assert refused.startswith("NoSessionError")
-    assert why in refused
+    for what, why in (("another library", "another state of the library"), ("another master", "local[7]")):
+        (refused,) = told(keeper[0], tmp_path, what)
+        assert refused.startswith("NoSessionError")
+        assert why in refused
     assert told(keeper[0], tmp_path, "counts")[0] == application
 
 
@@ -196,7 +200,7 @@ def test_a_step_that_fails_leaves_the_session_as_it_was(
     assert told(keeper[0], tmp_path, "counts")[0] == application
 
 
-@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_nothing_of_a_step_goes_on_when_its_process_is_killed(
     keeper: tuple[Path, psutil.Process], tmp_path: Path, sign: signal.Signals
 ) -> None:
@@ -331,19 +335,18 @@ def test_a_session_ends_with_the_process_that_keeps_it(tmp_path: Path) -> None:
     assert left == []
 
 
-@pytest.mark.parametrize(
-    "said", [b"", b"\n", b"[]\n", b"{}\n", b'{"library": 7}\n', b"GET / HTTP/1.1\r\n\r\n"]
-)
 def test_who_speaks_another_language_gets_nothing(
-    keeper: tuple[Path, psutil.Process], tmp_path: Path, said: bytes
+    keeper: tuple[Path, psutil.Process], tmp_path: Path
 ) -> None:
     eventually(lambda: stands(keeper[0]))
-    with socket.socket(socket.AF_UNIX) as other:
-        other.connect(str(keeper[0]))
-        other.sendall(said)
-        other.shutdown(socket.SHUT_WR)
-        other.settimeout(WITHIN)
-        assert b"secret" not in other.recv(1 << 16)
+    for said in (b"", b"\n", b"[]\n", b"{}\n", b'{"library": 7}\n', b"GET / HTTP/1.1\r\n\r\n"):
+        with socket.socket(socket.AF_UNIX) as other:
+            other.connect(str(keeper[0]))
+            other.sendall(said)
+            other.shutdown(socket.SHUT_WR)
+            other.settimeout(WITHIN)
+            assert b"secret" not in other.recv(1 << 16), said
+        assert stands(keeper[0]), said
     assert told(keeper[0], tmp_path, "counts")[1:] == ["0 10 20 30 6"] * 2
 
 
@@ -351,9 +354,12 @@ def test_where_none_stands_there_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "dead"))
-    for name in ("missing", "file", "dead"):
-        (refused,) = told(tmp_path / name, tmp_path, "counts")
-        assert refused.startswith("NoSessionError no Spark session stands at")
+    places = [tmp_path / name for name in ("missing", "file", "dead")]
+    refused = told(places, tmp_path, "counts")
+    assert [
+        line.startswith(f"NoSessionError no Spark session stands at {place}")
+        for place, line in zip(places, refused, strict=True)
+    ] == [True] * 3
 
 
 def test_a_process_with_a_session_of_its_own_keeps_it(
