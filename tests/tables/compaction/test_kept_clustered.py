@@ -63,7 +63,11 @@ def ledger(lake: Lake, spec: TableSpec) -> ClusteringLedger:
 
 
 def counted(table: pa.Table) -> Counter[str]:
-    return Counter(json.dumps(row, sort_keys=True, default=str) for row in table.to_pylist())
+    columns = [each.to_pylist() for each in table.columns]
+    for at, column in enumerate(table.columns):
+        if pa.types.is_nested(column.type):
+            columns[at] = [json.dumps(value, sort_keys=True, default=str) for value in columns[at]]
+    return Counter(map(repr, zip(*columns, strict=True)))
 
 
 def check(lake: Lake, spec: TableSpec, wanted: pa.Table, *, listed: bool = True) -> None:
