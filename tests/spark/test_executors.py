@@ -184,14 +184,11 @@ def test_blocks_of_a_task_that_does_not_see_the_folder_travel_themselves(tmp_pat
     with transport.packing(1) as pack:
         whole = pack(1, rows)
     assert len(list((tmp_path / "1").iterdir())) == 1
-    unpack = transport.unpacking()
-    assert unpack(whole).equals(rows)
+    assert transport.unpacked([whole]) == [rows]
     with pytest.raises(BlocksOutOfReachError, match="on another machine"):
-        unpack(reference)
+        transport.unpacked([whole, reference])
     (tmp_path / "away").rename(mark.path)
-    unpack = transport.unpacking()
-    assert unpack(reference).equals(rows)
-    assert unpack(whole).equals(rows)
+    assert transport.unpacked([reference, whole]) == [rows, rows]
 
 
 def test_a_local_master_has_no_executors_at_an_address(spark: SparkSession) -> None:

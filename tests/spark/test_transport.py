@@ -41,7 +41,7 @@ def test_a_block_is_unpacked_as_it_was_packed(transport: Transport) -> None:
     sent = [batch(0, 1000), batch(1000, 1), batch(7, 333).slice(11, 40)]
     with transport.packing(3) as pack:
         payloads = [pack(target, rows) for target, rows in enumerate(sent)]
-    received = [*map(transport.unpacking(), reversed(payloads))]
+    received = transport.unpacked(payloads[::-1])
     assert [rows.to_pylist() for rows in received] == [rows.to_pylist() for rows in reversed(sent)]
     assert all(rows.schema == sent[0].schema for rows in received)
 
@@ -62,7 +62,7 @@ def test_blocks_of_several_schemas_take_turns(transport: Transport) -> None:
     sent = [*kinds, *kinds[::-1]]
     with transport.packing(0) as pack:
         payloads = [pack(at % 3, rows) for at, rows in enumerate(sent)]
-    received = [*map(transport.unpacking(), payloads)]
+    received = transport.unpacked(payloads)
     for got, given in zip(received, sent, strict=True):
         assert got.schema.equals(given.schema, check_metadata=True)
         assert got.to_pylist() == given.to_pylist()
@@ -96,8 +96,8 @@ def test_attempts_at_one_map_task_do_not_meet(tmp_path: Path) -> None:
     with transport.packing(0) as first, transport.packing(0) as second:
         lost, kept = first(5, batch(0, 10)), second(5, batch(0, 10))
     assert len(list((tmp_path / "5").iterdir())) == 2
-    unpack = transport.unpacking()
-    assert unpack(lost).equals(unpack(kept))
+    first_rows, second_rows = transport.unpacked([lost, kept])
+    assert first_rows.equals(second_rows)
 
 
 def test_an_attempt_that_nobody_waits_for_leaves_no_blocks(

@@ -1,8 +1,8 @@
 """Tasks that run twice on a cluster: beside each other, and again after an executor was lost.
 
-On a cluster whose workers have one address, blocks of the exchange wait in files; where they have two, in
-Spark's shuffle. Either way the catalog has to be that of a quiet run, byte for byte, and nothing may lie
-beside it.
+On a cluster whose workers have one address, blocks of the exchange wait in the folder of the write; where
+they have two, in files of the executors, which serve them. Either way the catalog has to be that of a quiet
+run, byte for byte, and nothing may lie beside it.
 """
 
 from __future__ import annotations
@@ -74,13 +74,14 @@ def writing(cluster: Cluster, spec: Path, place: Path, **variables: str) -> Iter
         yield job, write
         job.wait()
     assert not list(write.rglob("*.blocks"))
+    assert not list((cluster.place / "scratch").rglob("*.blocks"))
     in_process.check(folder)
     finish(folder)
 
 
 def blocks_wait(cluster: Cluster, write: Path) -> bool:
     """Whether a map task has left blocks for reduce tasks."""
-    return any(write.rglob("*.blocks")) or any((cluster.place / "scratch").rglob("shuffle_*.data"))
+    return any((*write.rglob("*.blocks"), *(cluster.place / "scratch").rglob("*.blocks")))
 
 
 def leaves_are_there(cluster: Cluster, write: Path) -> bool:
@@ -104,19 +105,21 @@ def test_an_executor_that_is_lost_costs_no_row_and_leaves_nothing_behind(
     assert_same_catalog(tmp_path / "warehouse" / "catalogs" / "stars", quiet)
 
 
-def test_blocks_take_the_short_way_where_executors_are_on_the_machine_of_their_driver(
+def test_blocks_wait_in_files_of_the_driver_where_executors_share_its_machine_and_else_of_their_executors(
     running: Cluster, lake: tuple[Path, Path], tmp_path: Path
 ) -> None:
     seen = set()
 
     def looked(write: Path) -> bool:
-        seen.update(path.suffix for path in write.rglob("*.blocks"))
+        for folder in (write, running.place / "scratch"):
+            seen.update(folder for _ in folder.rglob("*.blocks"))
         return leaves_are_there(running, write)
 
     spec, quiet = lake
     with writing(running, spec, tmp_path) as (job, write):
         job.wait_until(lambda: looked(write))
-    assert bool(seen) is not running.apart
+    assert seen == {running.place / "scratch" if running.apart else write}
+    assert "through the shuffle" not in job.text()
     assert_same_catalog(tmp_path / "warehouse" / "catalogs" / "stars", quiet)
 
 

@@ -6,7 +6,7 @@ import logging
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from hipslake.engine.model import (
 from hipslake.engine.progress import reported
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
 from hipslake.spark.one_machine import FolderMark, executors_at_one_address
+from hipslake.spark.served_blocks import ThroughServers, may_serve
 from hipslake.spark.stream_drains import drain_files
 from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles, Transport
 from hipslake.storage.write_out import bytes_kept_unwritten
@@ -47,6 +48,7 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession | Future[SparkSession]) -> None:
         self._session = session
+        self._reaches_blocks = True  # tasks those of others, so far
 
     @property
     def _spark(self) -> SparkSession:
@@ -111,8 +113,9 @@ class SparkEngine:
             except PythonException as error:
                 if BlocksOutOfReachError.__name__ not in str(error):
                     raise
-                # An executor has come on another machine: then as on any cluster.
-                log.warning("Executors are not all on this machine any more: blocks go through the shuffle.")
+                # An executor has come on another machine, or one with blocks has gone, or cannot be called.
+                log.warning("Blocks are out of reach of tasks: they go through the shuffle, from here on.")
+                self._reaches_blocks = False
                 return through(THROUGH_SHUFFLE)
 
     def drain(self, arriving: ArrivingFiles, task: BatchTask) -> None:
@@ -120,18 +123,35 @@ class SparkEngine:
 
     @contextmanager
     def _transport(self, scratch: Scratch | None, targets: int) -> Iterator[Transport]:
-        """Blocks take the short way where all tasks run on this machine."""
-        context, local = self._spark.sparkContext, self.on_this_machine
-        if scratch is None or not (local or executors_at_one_address(context)):
+        """Blocks wait in files where that serves: of this machine, or of the executor that made them."""
+        if scratch is None or not self._reaches_blocks:
             yield THROUGH_SHUFFLE
             return
-        # Spark removes its own folder when it ends, and would have the blocks there in its shuffle else.
-        folder = scratch.folder or Path(context._temp_dir, f"blocks-{secrets.token_hex(8)}")
+        context, local = self._spark.sparkContext, self.on_this_machine
         write_out = scratch.bytes > bytes_kept_unwritten()
-        with ThroughFiles.freeing(
-            context, folder, targets, write_out=write_out, marked=not local
-        ) as transport:
-            yield transport if transport.mark is None or self._all_see(transport.mark) else THROUGH_SHUFFLE
+        with ExitStack() as stack:
+            if local or executors_at_one_address(context):
+                # Spark removes its own folder when it ends, where its shuffle would have the blocks else.
+                folder = scratch.folder or Path(context._temp_dir, f"blocks-{secrets.token_hex(8)}")
+                files = stack.enter_context(
+                    ThroughFiles.freeing(context, folder, targets, write_out=write_out, marked=not local)
+                )
+                if files.mark is None or self._all_see(files.mark):
+                    yield files
+                    return
+                stack.close()
+            yield self._served(stack, targets, write_out)
+
+    def _served(self, stack: ExitStack, targets: int, write_out: bool) -> Transport:
+        """Through the servers of executors until the stack is closed; else through the shuffle."""
+        context = self._spark.sparkContext
+        if not may_serve(context.getConf()):
+            return THROUGH_SHUFFLE
+        try:
+            return stack.enter_context(ThroughServers.serving(context, targets, write_out=write_out))
+        except OSError as error:
+            log.warning("Servers of blocks cannot call the driver: blocks go through the shuffle. %s", error)
+            return THROUGH_SHUFFLE
 
     def _all_see(self, mark: FolderMark) -> bool:
         """Ask as many tasks as run at once."""

@@ -108,20 +108,20 @@ def _reduce_task(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _enter_task()
-        by_target: dict[int, list[Block]] = {}
-        unpack = transport.unpacking()
+        by_target: dict[int, list[tuple[int, pa.Buffer]]] = {}
         for batch in batches:
             targets, sources = batch.column(0).to_numpy(), batch.column(1).to_numpy()
             for at, (target, source) in enumerate(zip(targets.tolist(), sources.tolist(), strict=True)):
-                rows = unpack(batch.column(2)[at].as_buffer())
-                by_target.setdefault(target, []).append(Block(source, rows))
-        del unpack  # with what it holds open
+                by_target.setdefault(target, []).append((source, batch.column(2)[at].as_buffer()))
         context = TaskContext.get()
         if context is not None and not by_target:
             transport.arrived(context.partitionId())  # nothing was sent to it
         for target in sorted(by_target):
-            blocks = by_target.pop(target)
-            blocks.sort(key=lambda block: block.source)
+            came = by_target.pop(target)
+            came.sort(key=lambda each: each[0])
+            rows = transport.unpacked([payload for _, payload in came])
+            blocks = [Block(source, block) for (source, _), block in zip(came, rows, strict=True)]
+            del came, rows  # the reducer may free blocks as it goes
             yield from reducer(target, blocks)
             transport.arrived(target)
 

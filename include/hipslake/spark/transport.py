@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark import Accumulator, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
+from hipslake.spark.block_server import remove_folder
 from hipslake.spark.one_machine import FolderMark
 from hipslake.storage.write_out import start_write_out
 
@@ -37,7 +38,8 @@ class BlocksOutOfReachError(Exception):
 
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
-Unpack = Callable[[pa.Buffer], pa.RecordBatch]
+Reference = tuple[int, str, int, int]
+"""The place of a payload among others, and of the block that it refers to: file, start and size."""
 
 
 class Transport(Protocol):
@@ -46,8 +48,8 @@ class Transport(Protocol):
     def packing(self, source: int) -> AbstractContextManager[Pack]:
         """For one attempt at a map task: what turns a target and a block for it into the payload."""
 
-    def unpacking(self) -> Unpack:
-        """For one reduce task: what turns a payload into the block again, as a view where it can."""
+    def unpacked(self, payloads: Sequence[pa.Buffer]) -> list[pa.RecordBatch]:
+        """Turn all payloads of a target into their blocks again, in their order, as views where it can."""
 
     def arrived(self, target: int) -> None:
         """Say, in a reduce task, that its blocks are not needed any more if it succeeds."""
@@ -62,8 +64,8 @@ class ThroughShuffle:
         packed = _Packing()
         yield lambda target, rows: pa.py_buffer(b"".join(packed(rows)))
 
-    def unpacking(self) -> Unpack:
-        return _read
+    def unpacked(self, payloads: Sequence[pa.Buffer]) -> list[pa.RecordBatch]:
+        return [*map(read_block, payloads)]
 
     def arrived(self, target: int) -> None:
         """Spark clears its shuffle itself."""
@@ -114,34 +116,16 @@ class ThroughFiles:
         So the disk need not hold both all blocks and all that is made of them.
         """
         folder.mkdir(parents=True)
-        finished = context.accumulator([], _Targets())
         mark = FolderMark.put(folder) if marked else None
-        transport = cls(str(folder), targets, finished, write_out, mark)
-        ended = Event()
 
-        def free() -> None:
-            waiting = Counter(map(transport.group_of, range(targets)))
-            known: set[int] = set()
-            while not ended.wait(_FREEING_SECONDS):
-                for target in set(finished.value) - known:
-                    known.add(target)
-                    group = transport.group_of(target)
-                    waiting[group] -= 1
-                    if not waiting[group]:
-                        shutil.rmtree(folder / str(group), ignore_errors=True)
+        def free(group: int) -> None:
+            shutil.rmtree(folder / str(group), ignore_errors=True)
 
-        thread = Thread(target=free, name="free blocks", daemon=True)
-        thread.start()
         try:
-            yield transport
+            with freeing_groups(context, targets, free) as finished:
+                yield cls(str(folder), targets, finished, write_out, mark)
         finally:
-            ended.set()
-            thread.join()
-            _remove(folder)
-
-    def group_of(self, target: int) -> int:
-        """The group of a target. Spark starts neighbours one after another, so they also end together."""
-        return target * min(_GROUPS, self.targets) // self.targets
+            remove_folder(folder)
 
     @contextmanager
     def packing(self, source: int) -> Iterator[Pack]:
@@ -149,39 +133,23 @@ class ThroughFiles:
             with ThroughShuffle().packing(source) as pack_whole:
                 yield pack_whole
             return
-        name = f"{source:08d}-{secrets.token_hex(8)}.blocks"  # attempts may run at the same time
-        with ExitStack() as opened:
-            files: dict[int, _BlockFile] = {}
-            packed = _Packing()
+        with BlockFiles(Path(self.folder), source, self.write_out) as files:
 
             def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
-                group = self.group_of(target)
-                if group not in files:
-                    path = Path(self.folder, str(group), name)
-                    path.parent.mkdir(exist_ok=True)
-                    files[group] = opened.enter_context(_BlockFile(path, self.write_out))
-                start, size = files[group].append(packed(rows))
-                return pa.py_buffer(f"{group}/{name} {start} {size}".encode())
+                return pa.py_buffer(files.append(group_of(target, self.targets), rows).encode())
 
             yield pack
 
-    def unpacking(self) -> Unpack:
-        files: dict[str, pa.Buffer] = {}  # mapped; blocks that come of them keep them so
-
-        def unpack(payload: pa.Buffer) -> pa.RecordBatch:
-            if payload.slice(0, len(_STREAM_BEGINS)).to_pybytes() == _STREAM_BEGINS:
-                return _read(payload)
-            if not files and not self._is_here:
-                raise BlocksOutOfReachError(
-                    f"{self.folder}: blocks of an exchange lie there, on another machine than this task's"
-                )
-            name, start, size = payload.to_pybytes().decode().rsplit(" ", 2)
-            if name not in files:
-                with pa.memory_map(f"{self.folder}/{name}") as file:
-                    files[name] = file.read_buffer()
-            return _read(files[name].slice(int(start), int(size)))
-
-        return unpack
+    def unpacked(self, payloads: Sequence[pa.Buffer]) -> list[pa.RecordBatch]:
+        blocks, references = references_of(payloads)
+        if references and not self._is_here:
+            raise BlocksOutOfReachError(
+                f"{self.folder}: blocks of an exchange lie there, on another machine than this task's"
+            )
+        mapped = Mapped()
+        for at, name, start, size in references:
+            blocks[at] = read_block(mapped.slice(Path(self.folder, name), start, size))
+        return [block for block in blocks if block is not None]
 
     @property
     def _is_here(self) -> bool:
@@ -192,15 +160,115 @@ class ThroughFiles:
             self.finished.add([target])
 
 
-def _remove(folder: Path) -> None:
-    """Remove a folder while attempts that nobody waits for any more may still be writing to it.
+def group_of(target: int, targets: int) -> int:
+    """The group of a target. Spark starts neighbours one after another, so they also end together."""
+    return target * min(_GROUPS, targets) // targets
 
-    Under its new name they open no further file in it, which would be left over.
+
+@contextmanager
+def freeing_groups(
+    context: SparkContext, targets: int, free: Callable[[int], None]
+) -> Iterator[Accumulator[list[int]]]:
+    """Have the blocks of each group of targets removed once all its tasks have succeeded, as the block runs.
+
+    Parameters
+    ----------
+    context : SparkContext
+    targets : int
+        Number of reduce tasks.
+    free : callable
+        Takes a group, in another thread.
+
+    Yields
+    ------
+    Accumulator
+        Takes the targets whose tasks have succeeded.
     """
-    gone = folder.with_name(f"{folder.name}.gone")
-    with suppress(OSError):
-        folder.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    finished = context.accumulator([], _Targets())
+    ended = Event()
+
+    def look() -> None:
+        waiting = Counter(group_of(target, targets) for target in range(targets))
+        known: set[int] = set()
+        while not ended.wait(_FREEING_SECONDS):
+            for target in set(finished.value) - known:
+                known.add(target)
+                group = group_of(target, targets)
+                waiting[group] -= 1
+                if not waiting[group]:
+                    free(group)
+
+    thread = Thread(target=look, name="free blocks", daemon=True)
+    thread.start()
+    try:
+        yield finished
+    finally:
+        ended.set()
+        thread.join()
+
+
+class BlockFiles:
+    """The files that one attempt at a map task puts its blocks into, one for each group of targets.
+
+    Parameters
+    ----------
+    folder : Path
+        There; a file is `<group>/<source>-<attempt>.blocks` in it.
+    source : int
+    write_out : bool
+        As of `ThroughFiles`.
+    """
+
+    def __init__(self, folder: Path, source: int, write_out: bool) -> None:
+        self._folder = folder
+        self._name = f"{source:08d}-{secrets.token_hex(8)}.blocks"  # attempts may run at the same time
+        self._write_out = write_out
+        self._packed = _Packing()
+        self._files: dict[int, _BlockFile] = {}
+        self._opened = ExitStack()
+
+    def __enter__(self) -> BlockFiles:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._opened.close()
+
+    def append(self, group: int, rows: pa.RecordBatch) -> str:
+        """Write a block; return its reference: file, start and size in bytes, parted by blanks."""
+        if group not in self._files:
+            path = self._folder / str(group) / self._name
+            path.parent.mkdir(exist_ok=True)
+            self._files[group] = self._opened.enter_context(_BlockFile(path, self._write_out))
+        start, size = self._files[group].append(self._packed(rows))
+        return f"{group}/{self._name} {start} {size}"
+
+
+def references_of(payloads: Sequence[pa.Buffer]) -> tuple[list[pa.RecordBatch | None], list[Reference]]:
+    """Part the payloads that are blocks from those that refer to some; None stands for one of these."""
+    blocks: list[pa.RecordBatch | None] = []
+    references: list[Reference] = []
+    for at, payload in enumerate(payloads):
+        if payload.slice(0, len(_STREAM_BEGINS)).to_pybytes() == _STREAM_BEGINS:
+            blocks.append(read_block(payload))
+        else:
+            name, start, size = payload.to_pybytes().decode().rsplit(" ", 2)
+            blocks.append(None)
+            references.append((at, name, int(start), int(size)))
+    return blocks, references
+
+
+class Mapped:
+    """Files that are mapped into memory; blocks that come of them keep them so."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, pa.Buffer] = {}
+
+    def slice(self, path: Path, start: int, size: int) -> pa.Buffer:
+        """Some bytes of a file."""
+        if path not in self._files:
+            with pa.memory_map(str(path)) as file:
+                self._files[path] = file.read_buffer()
+        return self._files[path].slice(start, size)
 
 
 class _BlockFile:
@@ -276,5 +344,6 @@ def _has_dictionary(kind: pa.DataType) -> bool:
     return pa.types.is_dictionary(kind) or any(map(_has_dictionary, inner))
 
 
-def _read(stream: pa.Buffer) -> pa.RecordBatch:
+def read_block(stream: pa.Buffer) -> pa.RecordBatch:
+    """The block of an Arrow IPC stream, as a view of it."""
     return pa.ipc.open_stream(stream).read_next_batch()

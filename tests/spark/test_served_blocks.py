@@ -1,0 +1,353 @@
+"""Blocks that executors serve to each other arrive as they were sent, or it is told that they do not."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+from hipslake.engine.model import Block, Scratch
+from hipslake.spark import served_blocks
+from hipslake.spark.block_server import ADDRESS, GONE
+from hipslake.spark.engine import SparkEngine
+from hipslake.spark.served_blocks import BlockServers, ThroughServers, may_serve
+from hipslake.spark.transport import BlocksOutOfReachError
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+TARGETS = 32
+RESULT = pa.schema([("target", pa.int32()), ("n", pa.int64())])
+
+
+class Exchange:
+    """An exchange whose tasks this process does, as one executor or as another."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch, disks: int = 2) -> None:
+        self.place = place
+        self._disks = disks
+        self._monkeypatch = monkeypatch
+        self._stack = ExitStack()
+        self.servers = self._stack.enter_context(BlockServers("127.0.0.1", token := secrets.token_hex(16)))
+        driver = ("127.0.0.1", self.servers.port)
+        self.transport = ThroughServers(
+            f"hipslake-{secrets.token_hex(8)}", driver, token, TARGETS, Finished()
+        )
+
+    def at(self, executor: str) -> ThroughServers:
+        """The transport as tasks of an executor have it."""
+        disks = [self.place / executor / f"disk{number}" for number in range(self._disks)]
+        for disk in disks:
+            disk.mkdir(parents=True, exist_ok=True)
+        self._monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
+        return self.transport
+
+    def sent(self, executor: str, source: int, blocks: dict[int, pa.RecordBatch]) -> list[pa.Buffer]:
+        with self.at(executor).packing(source) as pack:
+            return [pack(target, rows) for target, rows in blocks.items()]
+
+    def files(self) -> list[Path]:
+        return sorted(self.place.glob(f"*/disk*/{self.transport.name}/*/*.blocks"))
+
+    def folders(self) -> list[Path]:
+        """Also those that are being removed."""
+        return list(self.place.glob(f"*/disk*/{self.transport.name}*"))
+
+    def one_disk(self) -> None:
+        """Have all blocks on the first disk."""
+        self._monkeypatch.setattr(secrets, "randbelow", lambda number: 0)
+
+    def address(self, executor: str) -> tuple[str, int]:
+        told = (self.place / executor / "disk0" / self.transport.name / ADDRESS).read_text()
+        host, _, port = told.rpartition("|")
+        return host, int(port)
+
+    def end(self) -> None:
+        self._stack.close()
+
+
+class Finished:
+    """Where an accumulator of Spark would count."""
+
+    def add(self, targets: list[int]) -> None:
+        raise AssertionError("no task of Spark runs here")
+
+
+@pytest.fixture
+def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Exchange]:
+    made = Exchange(tmp_path, monkeypatch)
+    yield made
+    made.end()
+    until(lambda: not made.folders())
+
+
+def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def batch(first: int, rows: int) -> pa.RecordBatch:
+    numbers = list(range(first, first + rows))
+    return pa.record_batch(
+        {
+            "n": pa.array(numbers, pa.int64()),
+            "name": pa.array([None if n % 3 == 0 else f"star {n}" for n in numbers]),
+            "band": pa.array([f"b{n % 4}" for n in numbers]).dictionary_encode(),
+        }
+    )
+
+
+def test_blocks_of_all_executors_arrive_in_their_order(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = itertools.cycle([0, 0, 1, 1])
+    monkeypatch.setattr(secrets, "randbelow", lambda number: next(disks) % number)
+    rows = {(source, target): batch(100 * source + target, 7) for source in range(5) for target in (0, 9, 31)}
+    payloads = {}
+    for source in range(5):
+        mine = {target: block for (of, target), block in rows.items() if of == source}
+        sent = exchange.sent("ab"[source % 2], source, mine)
+        payloads |= {(source, target): payload for target, payload in zip(mine, sent, strict=True)}
+    assert len(exchange.files()) == 15
+    assert len({path.parents[2] for path in exchange.files()}) == 4  # all disks of both
+    for executor in "abc":  # c has made no blocks, and has no server
+        for order in (list(rows), list(rows)[::-1]):
+            got = exchange.at(executor).unpacked([payloads[key] for key in order])
+            assert [block.to_pylist() for block in got] == [rows[key].to_pylist() for key in order]
+            assert all(block.schema == batch(0, 7).schema for block in got)
+
+
+def test_thousands_of_blocks_of_one_file_and_hundreds_of_files(exchange: Exchange) -> None:
+    with exchange.at("a").packing(0) as pack:
+        payloads = [pack(3, batch(n, 1)) for n in range(3000)]
+    for source in range(1, 200):
+        payloads += exchange.sent("a", source, {3: batch(3000 + source, 2)})
+    got = exchange.at("b").unpacked(payloads)
+    firsts = [*range(3000), *range(3001, 3200)]
+    assert [block.column("n")[0].as_py() for block in got] == firsts
+    assert sum(block.num_rows for block in got) == 3000 + 2 * 199
+
+
+def test_blocks_of_the_own_executor_are_read_from_its_disks(
+    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payloads = exchange.sent("a", 0, {1: batch(0, 10)})
+
+    def refused(*asked: object) -> None:
+        raise AssertionError(asked)
+
+    monkeypatch.setattr(socket, "create_connection", refused)
+    assert exchange.at("a").unpacked(payloads)[0].to_pylist() == batch(0, 10).to_pylist()
+
+
+def test_blocks_of_a_group_go_when_the_driver_says_so_and_all_at_the_end(exchange: Exchange) -> None:
+    for executor, source in (("a", 0), ("b", 1)):
+        exchange.sent(executor, source, {0: batch(0, 10), 31: batch(10, 10)})
+    assert {path.parent.name for path in exchange.files()} == {"0", "15"}
+    until(lambda: len(exchange.servers._connections) == 2)
+    exchange.servers.free(0)
+    until(lambda: {path.parent.name for path in exchange.files()} == {"15"})
+    addresses = [exchange.address(executor) for executor in "ab"]
+    exchange.end()
+    until(lambda: not exchange.folders())
+    for address in addresses:
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(address, 5)
+
+
+def test_servers_end_with_their_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it ends: its connections are closed by the kernel then."""
+    exchange = Exchange(tmp_path, monkeypatch)
+    exchange.sent("a", 0, {0: batch(0, 10)})
+    until(lambda: bool(exchange.servers._connections))
+    address = exchange.address("a")
+    for connection in exchange.servers._connections:
+        connection.close()
+    until(lambda: not exchange.files())
+
+    def is_gone() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(address) != 0
+
+    until(is_gone)
+    exchange.end()
+
+
+def test_where_no_server_can_call_the_driver_blocks_travel_themselves(
+    exchange: Exchange, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exchange.end()
+    payloads = exchange.sent("a", 0, {0: batch(0, 10), 5: batch(10, 20)})
+    assert "they go through the shuffle" in caplog.text
+    assert "ConnectionRefusedError" in caplog.text
+    caplog.clear()
+    payloads += exchange.sent("a", 1, {0: batch(30, 1)})
+    assert not caplog.text  # it is not tried again
+    got = exchange.at("b").unpacked(payloads)
+    assert [block.num_rows for block in got] == [10, 20, 1]
+    assert not exchange.files()
+    assert not exchange.folders()
+
+
+def test_blocks_that_travel_themselves_meet_those_that_are_fetched(exchange: Exchange) -> None:
+    fetched = exchange.sent("a", 0, {0: batch(0, 10)})
+    served_blocks._without.add(exchange.transport.name)
+    try:
+        whole = exchange.sent("b", 1, {0: batch(10, 10)})
+    finally:
+        served_blocks._without.clear()
+    got = exchange.at("c").unpacked([*whole, *fetched, *whole])
+    assert [block.column("n")[0].as_py() for block in got] == [10, 0, 10]
+
+
+def listens_at(process: psutil.Process, port: int) -> bool:
+    try:
+        found = process.net_connections("tcp")
+    except psutil.Error:  # it is not ours, or has ended
+        return False
+    return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in found)
+
+
+def end_server(exchange: Exchange) -> None:
+    port = exchange.address("a")[1]
+    servers = [process for process in psutil.process_iter() if listens_at(process, port)]
+    assert len(servers) == 1
+    servers[0].kill()
+    servers[0].wait(10)
+
+
+def remove_files(exchange: Exchange) -> None:
+    for path in exchange.files():
+        path.unlink()
+
+
+def cut_files(exchange: Exchange) -> None:
+    for path in exchange.files():
+        os.truncate(path, path.stat().st_size - 1)
+
+
+@pytest.mark.parametrize("damage", [end_server, remove_files, cut_files])
+def test_blocks_that_cannot_be_had_are_told(exchange: Exchange, damage: Callable[[Exchange], None]) -> None:
+    payloads = exchange.sent("a", 0, {0: batch(0, 10), 31: batch(10, 10)})
+    damage(exchange)
+    with pytest.raises(BlocksOutOfReachError, match=r"127\.0\.0\.1\|\d+: its blocks cannot be fetched"):
+        exchange.at("b").unpacked(payloads)
+    if damage is remove_files:
+        with pytest.raises(BlocksOutOfReachError, match="of this executor are gone"):
+            exchange.at("a").unpacked(payloads)
+    remove_files(exchange)
+    for folder in exchange.place.rglob(exchange.transport.name):
+        folder.rename(folder.with_name("removed"))  # nobody else does, if its server has been killed
+
+
+@pytest.mark.parametrize(
+    "name", ["0/0/../../secret", "/etc/passwd", "0/0/secret", "0/address", "7/0/{}", "x"]
+)
+def test_a_server_gives_out_nothing_but_blocks(exchange: Exchange, name: str) -> None:
+    exchange.one_disk()
+    exchange.sent("a", 0, {0: batch(0, 10)})
+    [path] = exchange.files()
+    (path.parent / "secret").write_text("secret")
+    with socket.create_connection(exchange.address("a"), 10) as connection:
+        asked = name.format(path.name)
+        connection.sendall(f"{exchange.transport.token}\n{asked} 0 1\n".encode())
+        assert connection.makefile("rb").read() == GONE
+    with socket.create_connection(exchange.address("a"), 10) as connection:  # it goes on
+        connection.sendall(f"{exchange.transport.token}\n0/0/{path.name} 0 4\n".encode())
+        assert connection.makefile("rb").read(5) == b"+" + path.read_bytes()[:4]
+
+
+@pytest.mark.parametrize("token", [b"\n", b"0" * 32 + b"\n", b"", b"x" * 100_000])
+def test_a_server_gives_nothing_to_whoever_lacks_its_token(exchange: Exchange, token: bytes) -> None:
+    exchange.one_disk()
+    exchange.sent("a", 0, {0: batch(0, 10)})
+    [path] = exchange.files()
+    with socket.create_connection(exchange.address("a"), 10) as connection:
+        connection.sendall(token + f"0/0/{path.name} 0 4\n".encode())
+        connection.shutdown(socket.SHUT_WR)
+        try:
+            answer = connection.makefile("rb").read()
+        except ConnectionResetError:
+            answer = b""
+        assert answer == b""
+
+
+def test_a_driver_takes_no_servers_without_its_token(exchange: Exchange) -> None:
+    with socket.create_connection(("127.0.0.1", exchange.servers.port), 10) as stranger:
+        stranger.sendall(b"0" * 32 + b"\n")
+        assert stranger.makefile("rb").read() == b""
+    assert not exchange.servers._connections
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("spark.app.name", "x", True),
+        ("spark.network.crypto.enabled", "true", False),
+        ("spark.network.crypto.enabled", "FALSE", True),
+        ("spark.io.encryption.enabled", "True", False),
+        ("spark.ssl.enabled", "true", False),
+        ("spark.shuffle.service.enabled", "true", False),
+        ("spark.blockManager.port", "7079", False),
+        ("spark.blockManager.port", "0", True),
+    ],
+)
+def test_what_is_left_to_spark(key: str, value: str, expected: bool) -> None:
+    assert may_serve(SparkConf(loadDefaults=False).set(key, value)) is expected
+
+
+@pytest.mark.parametrize("lost", ["never", "after the map tasks"])
+def test_an_exchange_of_spark_goes_through_servers_or_if_blocks_are_lost_through_the_shuffle(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    monkeypatch.setattr(SparkEngine, "on_this_machine", False)
+    seen = tmp_path / "seen"
+
+    def mapper(task: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for target in (0, 2, 1):
+            yield target, pa.record_batch({"n": pa.array(range(100 * task, 100 * task + 10 * target + 1))})
+
+    def reducer(target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        for folder in os.environ["SPARK_LOCAL_DIRS"].split(","):
+            with seen.open("a") as file:
+                file.writelines(f"{path}\n" for path in Path(folder).glob("hipslake-*/*/*.blocks"))
+        for block in blocks:
+            numbers = block.rows.column("n")
+            yield pa.record_batch([pa.array([target] * len(numbers), pa.int32()), numbers], schema=RESULT)
+
+    class Losing(ThroughServers):
+        """Whose blocks are gone before the first reduce task reads them."""
+
+        def unpacked(self, payloads: list[pa.Buffer]) -> list[pa.RecordBatch]:  # type: ignore[override]
+            for folder in self._folders():
+                for path in folder.rglob("*.blocks"):
+                    path.unlink()
+            return super().unpacked(payloads)
+
+    if lost != "never":
+        monkeypatch.setattr("hipslake.spark.engine.ThroughServers", Losing)
+    engine = SparkEngine(spark)
+    for _ in range(2):
+        found = engine.exchange(
+            sources=5, mapper=mapper, targets=3, reducer=reducer, result=RESULT, scratch=Scratch(None, 1e3)
+        )
+        expected = [
+            (target, n)
+            for target in range(3)
+            for task in range(5)
+            for n in range(100 * task, 100 * task + 10 * target + 1)
+        ]
+        told = found.sort_by([("target", "ascending"), ("n", "ascending")])
+        assert list(zip(told["target"].to_pylist(), told["n"].to_pylist(), strict=True)) == expected
+    names = {Path(line).parents[1] for line in seen.read_text().splitlines()} if seen.exists() else set()
+    assert len(names) == (2 if lost == "never" else 0)
+    until(lambda: not any(path.exists() for path in names))
