@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from hipslake.engine.model import Block, cut
 from hipslake.errors import CorruptFileError
 from hipslake.spark import exchange as engine
-from hipslake.spark.transport import ThroughFiles, ThroughShuffle
+from hipslake.spark.served_blocks import ThroughServers
+from hipslake.spark.transport import ThroughFiles, ThroughShuffle, Transport
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -21,6 +23,7 @@ from pyspark.sql import SparkSession
 from tests.examples import examples
 from tests.spark import routing
 from tests.spark.routing import Case
+from tests.spark.served_exchange import ServedExchange
 
 WIDTHS = st.sampled_from([0, 1, 3, 60, 400, 5000])
 ROWS = st.lists(st.tuples(st.integers(0, 5), WIDTHS), max_size=25).map(tuple)
@@ -30,17 +33,29 @@ CASES = st.builds(Case, st.lists(ROWS, min_size=1, max_size=4).map(tuple), st.in
 @given(
     case=CASES,
     block_bytes=st.sampled_from([1, 50, 300, 2000, 1 << 20]),
-    files=st.booleans(),
+    way=st.sampled_from(["shuffle", "files", "servers"]),
     data=st.data(),
 )
 @settings(max_examples=examples(60))
 def test_every_row_arrives_once_in_source_order_however_blocks_travel(
-    case: Case, block_bytes: int, files: bool, data: st.DataObject
+    case: Case, block_bytes: int, way: str, data: st.DataObject
 ) -> None:
-    numbers = pa.record_batch({"id": list(range(len(case.sources)))})
-    folder = TemporaryDirectory()
-    transport = ThroughFiles(folder.name, 100) if files else ThroughShuffle()
-    sent = list(engine._map_task(case.route, block_bytes, transport)(iter([numbers])))
+    folder, opened = TemporaryDirectory(), ExitStack()
+    transport: Transport = ThroughFiles(folder.name, 100) if way == "files" else ThroughShuffle()
+    served = None
+    if way == "servers":
+        patch = opened.enter_context(pytest.MonkeyPatch.context())
+        served = ServedExchange(Path(folder.name), patch)
+        opened.callback(served.end)
+        transport = served.transport
+    sent = []
+    for number in range(len(case.sources)):
+        if served is not None:
+            served.at(data.draw(st.sampled_from("ab")))
+        batches = iter([pa.record_batch({"id": [number]})])
+        sent += engine._map_task(case.route, block_bytes, transport)(batches)
+    if served is not None:
+        served.at(data.draw(st.sampled_from("abc")))
     shuffled = data.draw(st.permutations(sent))
 
     arrived: dict[int, list[dict[str, object]]] = {}
@@ -50,8 +65,9 @@ def test_every_row_arrives_once_in_source_order_however_blocks_travel(
         arrived[target] = list(chain.from_iterable(block.rows.to_pylist() for block in blocks))
         return []
 
-    with folder:
+    with folder, opened:
         assert list(engine._reduce_task(keep, transport)(iter(shuffled))) == []
+    assert served is None or served.finished.targets == sorted(arrived)
     widths = case.widths()
     assert arrived == {
         target: [routing.row(number, widths[number]) for number in rows]
@@ -110,22 +126,26 @@ def many() -> Case:
     return Case(tuple(sources), batch_rows=64)
 
 
-@pytest.mark.parametrize("files", [True, False], ids=["through files", "through the shuffle"])
+@pytest.mark.parametrize("way", ["files", "shuffle", "servers"])
 @pytest.mark.parametrize("block_bytes", [2000, engine.MAX_BLOCK_BYTES])
 def test_spark_moves_every_row_once_in_source_order(
-    spark: SparkSession, tmp_path: Path, many: Case, block_bytes: int, files: bool
+    spark: SparkSession, tmp_path: Path, many: Case, block_bytes: int, way: str
 ) -> None:
-    frame = engine.exchange(
-        spark,
-        sources=len(many.sources),
-        mapper=many.route,
-        targets=24,  # the last four get nothing
-        reducer=routing.described,
-        result=routing.RESULT,
-        block_bytes=block_bytes,
-        transport=ThroughFiles(str(tmp_path), 24) if files else ThroughShuffle(),
-    )
-    found = frame.toArrow().sort_by([("target", "ascending"), ("place", "ascending")])
+    with ExitStack() as opened:
+        transport: Transport = ThroughFiles(str(tmp_path), 24) if way == "files" else ThroughShuffle()
+        if way == "servers":
+            transport = opened.enter_context(ThroughServers.serving(spark.sparkContext, 24))
+        frame = engine.exchange(
+            spark,
+            sources=len(many.sources),
+            mapper=many.route,
+            targets=24,  # the last four get nothing
+            reducer=routing.described,
+            result=routing.RESULT,
+            block_bytes=block_bytes,
+            transport=transport,
+        )
+        found = frame.toArrow().sort_by([("target", "ascending"), ("place", "ascending")])
     arrived: dict[int, list[int]] = {}
     for target, number in zip(found["target"].to_pylist(), found["id"].to_pylist(), strict=True):
         arrived.setdefault(target, []).append(number)

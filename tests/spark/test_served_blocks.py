@@ -8,7 +8,6 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -16,76 +15,24 @@ import pyarrow as pa
 import pytest
 from hipslake.engine.model import Block, Scratch
 from hipslake.spark import served_blocks
-from hipslake.spark.block_server import ADDRESS, GONE
+from hipslake.spark.block_server import GONE
 from hipslake.spark.engine import SparkEngine
-from hipslake.spark.served_blocks import BlockServers, ThroughServers, may_serve
+from hipslake.spark.served_blocks import ThroughServers, may_serve
 from hipslake.spark.transport import BlocksOutOfReachError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-TARGETS = 32
+from tests.spark.served_exchange import ServedExchange
+
 RESULT = pa.schema([("target", pa.int32()), ("n", pa.int64())])
 
 
-class Exchange:
-    """An exchange whose tasks this process does, as one executor or as another."""
-
-    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch, disks: int = 2) -> None:
-        self.place = place
-        self._disks = disks
-        self._monkeypatch = monkeypatch
-        self._stack = ExitStack()
-        self.servers = self._stack.enter_context(BlockServers("127.0.0.1", token := secrets.token_hex(16)))
-        driver = ("127.0.0.1", self.servers.port)
-        self.transport = ThroughServers(
-            f"hipslake-{secrets.token_hex(8)}", driver, token, TARGETS, Finished()
-        )
-
-    def at(self, executor: str) -> ThroughServers:
-        """The transport as tasks of an executor have it."""
-        disks = [self.place / executor / f"disk{number}" for number in range(self._disks)]
-        for disk in disks:
-            disk.mkdir(parents=True, exist_ok=True)
-        self._monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
-        return self.transport
-
-    def sent(self, executor: str, source: int, blocks: dict[int, pa.RecordBatch]) -> list[pa.Buffer]:
-        with self.at(executor).packing(source) as pack:
-            return [pack(target, rows) for target, rows in blocks.items()]
-
-    def files(self) -> list[Path]:
-        return sorted(self.place.glob(f"*/disk*/{self.transport.name}/*/*.blocks"))
-
-    def folders(self) -> list[Path]:
-        """Also those that are being removed."""
-        return list(self.place.glob(f"*/disk*/{self.transport.name}*"))
-
-    def one_disk(self) -> None:
-        """Have all blocks on the first disk."""
-        self._monkeypatch.setattr(secrets, "randbelow", lambda number: 0)
-
-    def address(self, executor: str) -> tuple[str, int]:
-        told = (self.place / executor / "disk0" / self.transport.name / ADDRESS).read_text()
-        host, _, port = told.rpartition("|")
-        return host, int(port)
-
-    def end(self) -> None:
-        self._stack.close()
-
-
-class Finished:
-    """Where an accumulator of Spark would count."""
-
-    def add(self, targets: list[int]) -> None:
-        raise AssertionError("no task of Spark runs here")
-
-
 @pytest.fixture
-def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Exchange]:
-    made = Exchange(tmp_path, monkeypatch)
+def exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedExchange]:
+    made = ServedExchange(tmp_path, monkeypatch)
     yield made
     made.end()
-    until(lambda: not made.folders())
+    assert not made.folders()
 
 
 def until(is_so: Callable[[], bool], seconds: float = 30) -> None:
@@ -107,7 +54,7 @@ def batch(first: int, rows: int) -> pa.RecordBatch:
 
 
 def test_blocks_of_all_executors_arrive_in_their_order(
-    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disks = itertools.cycle([0, 0, 1, 1])
     monkeypatch.setattr(secrets, "randbelow", lambda number: next(disks) % number)
@@ -126,7 +73,7 @@ def test_blocks_of_all_executors_arrive_in_their_order(
             assert all(block.schema == batch(0, 7).schema for block in got)
 
 
-def test_thousands_of_blocks_of_one_file_and_hundreds_of_files(exchange: Exchange) -> None:
+def test_thousands_of_blocks_of_one_file_and_hundreds_of_files(exchange: ServedExchange) -> None:
     with exchange.at("a").packing(0) as pack:
         payloads = [pack(3, batch(n, 1)) for n in range(3000)]
     for source in range(1, 200):
@@ -138,7 +85,7 @@ def test_thousands_of_blocks_of_one_file_and_hundreds_of_files(exchange: Exchang
 
 
 def test_blocks_of_the_own_executor_are_read_from_its_disks(
-    exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     payloads = exchange.sent("a", 0, {1: batch(0, 10)})
 
@@ -149,7 +96,7 @@ def test_blocks_of_the_own_executor_are_read_from_its_disks(
     assert exchange.at("a").unpacked(payloads)[0].to_pylist() == batch(0, 10).to_pylist()
 
 
-def test_blocks_of_a_group_go_when_the_driver_says_so_and_all_at_the_end(exchange: Exchange) -> None:
+def test_blocks_of_a_group_go_when_the_driver_says_so_and_all_at_the_end(exchange: ServedExchange) -> None:
     for executor, source in (("a", 0), ("b", 1)):
         exchange.sent(executor, source, {0: batch(0, 10), 31: batch(10, 10)})
     assert {path.parent.name for path in exchange.files()} == {"0", "15"}
@@ -158,7 +105,7 @@ def test_blocks_of_a_group_go_when_the_driver_says_so_and_all_at_the_end(exchang
     until(lambda: {path.parent.name for path in exchange.files()} == {"15"})
     addresses = [exchange.address(executor) for executor in "ab"]
     exchange.end()
-    until(lambda: not exchange.folders())
+    assert not exchange.folders()
     for address in addresses:
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(address, 5)
@@ -166,7 +113,7 @@ def test_blocks_of_a_group_go_when_the_driver_says_so_and_all_at_the_end(exchang
 
 def test_servers_end_with_their_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However it ends: its connections are closed by the kernel then."""
-    exchange = Exchange(tmp_path, monkeypatch)
+    exchange = ServedExchange(tmp_path, monkeypatch)
     exchange.sent("a", 0, {0: batch(0, 10)})
     until(lambda: bool(exchange.servers._connections))
     address = exchange.address("a")
@@ -183,7 +130,7 @@ def test_servers_end_with_their_driver(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_where_no_server_can_call_the_driver_blocks_travel_themselves(
-    exchange: Exchange, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    exchange: ServedExchange, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     exchange.end()
     payloads = exchange.sent("a", 0, {0: batch(0, 10), 5: batch(10, 20)})
@@ -198,7 +145,7 @@ def test_where_no_server_can_call_the_driver_blocks_travel_themselves(
     assert not exchange.folders()
 
 
-def test_blocks_that_travel_themselves_meet_those_that_are_fetched(exchange: Exchange) -> None:
+def test_blocks_that_travel_themselves_meet_those_that_are_fetched(exchange: ServedExchange) -> None:
     fetched = exchange.sent("a", 0, {0: batch(0, 10)})
     served_blocks._without.add(exchange.transport.name)
     try:
@@ -217,7 +164,7 @@ def listens_at(process: psutil.Process, port: int) -> bool:
     return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in found)
 
 
-def end_server(exchange: Exchange) -> None:
+def end_server(exchange: ServedExchange) -> None:
     port = exchange.address("a")[1]
     servers = [process for process in psutil.process_iter() if listens_at(process, port)]
     assert len(servers) == 1
@@ -225,18 +172,20 @@ def end_server(exchange: Exchange) -> None:
     servers[0].wait(10)
 
 
-def remove_files(exchange: Exchange) -> None:
+def remove_files(exchange: ServedExchange) -> None:
     for path in exchange.files():
         path.unlink()
 
 
-def cut_files(exchange: Exchange) -> None:
+def cut_files(exchange: ServedExchange) -> None:
     for path in exchange.files():
         os.truncate(path, path.stat().st_size - 1)
 
 
 @pytest.mark.parametrize("damage", [end_server, remove_files, cut_files])
-def test_blocks_that_cannot_be_had_are_told(exchange: Exchange, damage: Callable[[Exchange], None]) -> None:
+def test_blocks_that_cannot_be_had_are_told(
+    exchange: ServedExchange, damage: Callable[[ServedExchange], None]
+) -> None:
     payloads = exchange.sent("a", 0, {0: batch(0, 10), 31: batch(10, 10)})
     damage(exchange)
     with pytest.raises(BlocksOutOfReachError, match=r"127\.0\.0\.1\|\d+: its blocks cannot be fetched"):
@@ -250,9 +199,9 @@ def test_blocks_that_cannot_be_had_are_told(exchange: Exchange, damage: Callable
 
 
 @pytest.mark.parametrize(
-    "name", ["0/0/../../secret", "/etc/passwd", "0/0/secret", "0/address", "7/0/{}", "x"]
+    "name", ["0/0/../../secret", "/etc/passwd", "0/0/secret", "0/address", "7/0/{}", "../0/0/{}", "x"]
 )
-def test_a_server_gives_out_nothing_but_blocks(exchange: Exchange, name: str) -> None:
+def test_a_server_gives_out_nothing_but_blocks(exchange: ServedExchange, name: str) -> None:
     exchange.one_disk()
     exchange.sent("a", 0, {0: batch(0, 10)})
     [path] = exchange.files()
@@ -267,7 +216,7 @@ def test_a_server_gives_out_nothing_but_blocks(exchange: Exchange, name: str) ->
 
 
 @pytest.mark.parametrize("token", [b"\n", b"0" * 32 + b"\n", b"", b"x" * 100_000])
-def test_a_server_gives_nothing_to_whoever_lacks_its_token(exchange: Exchange, token: bytes) -> None:
+def test_a_server_gives_nothing_to_whoever_lacks_its_token(exchange: ServedExchange, token: bytes) -> None:
     exchange.one_disk()
     exchange.sent("a", 0, {0: batch(0, 10)})
     [path] = exchange.files()
@@ -281,7 +230,7 @@ def test_a_server_gives_nothing_to_whoever_lacks_its_token(exchange: Exchange, t
         assert answer == b""
 
 
-def test_a_driver_takes_no_servers_without_its_token(exchange: Exchange) -> None:
+def test_a_driver_takes_no_servers_without_its_token(exchange: ServedExchange) -> None:
     with socket.create_connection(("127.0.0.1", exchange.servers.port), 10) as stranger:
         stranger.sendall(b"0" * 32 + b"\n")
         assert stranger.makefile("rb").read() == b""

@@ -1,0 +1,73 @@
+"""An exchange through servers of executors, which one process plays."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hipslake.spark.block_server import ADDRESS
+from hipslake.spark.served_blocks import BlockServers, ThroughServers
+
+TARGETS, DISKS = 32, 2
+
+
+class ServedExchange:
+    """An exchange whose tasks this process does, as one executor or as another."""
+
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = place
+        self._monkeypatch = monkeypatch
+        self._stack = ExitStack()
+        self.servers = self._stack.enter_context(BlockServers("127.0.0.1", token := secrets.token_hex(16)))
+        driver, name = ("127.0.0.1", self.servers.port), f"hipslake-{secrets.token_hex(8)}"
+        self.finished = Finished()
+        self.transport = ThroughServers(name, driver, token, TARGETS, self.finished)
+
+    def at(self, executor: str) -> ThroughServers:
+        """The transport as tasks of an executor have it."""
+        disks = [self.place / executor / f"disk{number}" for number in range(DISKS)]
+        for disk in disks:
+            disk.mkdir(parents=True, exist_ok=True)
+        self._monkeypatch.setenv("SPARK_LOCAL_DIRS", ",".join(map(str, disks)))
+        return self.transport
+
+    def sent(self, executor: str, source: int, blocks: dict[int, pa.RecordBatch]) -> list[pa.Buffer]:
+        with self.at(executor).packing(source) as pack:
+            return [pack(target, rows) for target, rows in blocks.items()]
+
+    def files(self) -> list[Path]:
+        return sorted(self.place.glob(f"*/disk*/{self.transport.name}/*/*.blocks"))
+
+    def folders(self) -> list[Path]:
+        """Also those that are being removed."""
+        return list(self.place.glob(f"*/disk*/{self.transport.name}*"))
+
+    def one_disk(self) -> None:
+        """Have all blocks on the first disk."""
+        self._monkeypatch.setattr(secrets, "randbelow", lambda number: 0)
+
+    def address(self, executor: str) -> tuple[str, int]:
+        told = (self.place / executor / "disk0" / self.transport.name / ADDRESS).read_text()
+        host, _, port = told.rpartition("|")
+        return host, int(port)
+
+    def end(self) -> None:
+        """End the exchange, and wait until its servers have removed what they have."""
+        self._stack.close()
+        end = time.monotonic() + 30
+        while self.folders() and time.monotonic() < end:
+            time.sleep(0.01)
+
+
+class Finished:
+    """Takes targets where an accumulator of Spark would."""
+
+    def __init__(self) -> None:
+        self.targets: list[int] = []
+
+    def add(self, targets: list[int]) -> None:
+        self.targets += targets
