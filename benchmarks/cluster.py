@@ -5,7 +5,8 @@ step that does nothing, an ingest, and a cross-match of what another ingest has 
 library, zipped, as Airflow's operators send it. The workers of another such cluster have an address each, so
 that the library takes them for two machines, and executors serve rows of an ingest to each other. Ends with
 exit code 1 if a bar is missed, of the medians: twice the local time for the step, whole; 1.25 times for the
-ingest and 1.15 times for the cross-match, without what starting takes; or if what was written is not the same.
+ingest and 1.15 times for the cross-match, without what starting takes; or if what was written is not the
+same.
 
     python -m benchmarks.cluster                          20M rows: results go to docs/benchmarks/cluster.md
     python -m benchmarks.cluster --rows 2M --tasks step ingest --repeats 3     to --folder
@@ -242,8 +243,8 @@ def page(runs: list[Run]) -> str:
         "library travels with each job. *Up* leaves out what starting takes: interpreters, the session, its "
         "executors and Python workers. The workers of the *cluster of two addresses* are taken for two "
         "machines: each serves the other its rows, by a socket. On the other cluster executors find that "
-        "they are on the driver's machine, and rows go through its files. *Load* is how many processes ran or "
-        "waited in the minute before the end of a run, its own among them. Medians.",
+        "they are on the driver's machine, and rows go through its files. *Load* is how many processes ran "
+        "or waited in the minute before the end of a run, its own among them. Medians.",
         "",
         "| task | on | repeats | up, s | whole, s | load |",
         "|---|---|---:|---:|---:|---:|",
