@@ -8,6 +8,8 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -17,7 +19,7 @@ from hipslake.engine.model import Block, Scratch
 from hipslake.spark import served_blocks
 from hipslake.spark.block_server import GONE
 from hipslake.spark.engine import SparkEngine
-from hipslake.spark.served_blocks import ThroughServers, may_serve
+from hipslake.spark.served_blocks import BlockServers, ThroughServers, may_serve
 from hipslake.spark.transport import BlocksOutOfReachError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
@@ -143,6 +145,29 @@ def test_where_no_server_can_call_the_driver_blocks_travel_themselves(
     assert [block.num_rows for block in got] == [10, 20, 1]
     assert not exchange.files()
     assert not exchange.folders()
+
+
+def test_an_executor_that_only_its_own_machine_could_call_starts_no_server(
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where the name of the driver's machine stands for 127.0.1.1 on that machine."""
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError:
+        pytest.skip(f"{name} has no address")
+    with ExitStack() as opened:
+        servers = opened.enter_context(BlockServers("0.0.0.0", exchange.transport.token))
+        exchange.transport = replace(exchange.transport, driver=(name, servers.port))
+        payloads = exchange.sent("a", 0, {0: batch(0, 10)})
+        if address.startswith("127."):
+            assert "executors on other machines cannot call it" in caplog.text
+            assert not exchange.files()
+        else:
+            assert exchange.address("a")[0] == address
+        assert exchange.at("b").unpacked(payloads)[0].to_pylist() == batch(0, 10).to_pylist()
+        opened.close()
+    until(lambda: not exchange.folders())
 
 
 def test_blocks_that_travel_themselves_meet_those_that_are_fetched(exchange: ServedExchange) -> None:

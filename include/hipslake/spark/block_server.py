@@ -9,6 +9,7 @@ blocks and ends. It asks each client for a token, and gives out blocks and nothi
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import json
 import os
 import re
@@ -116,6 +117,14 @@ def _pairs(places: Sequence[str]) -> Iterator[tuple[int, int]]:
     return zip(numbers, numbers, strict=True)
 
 
+def _is_loopback(host: str) -> bool:
+    """Whether a host is a loopback address as it is written: then all executors are on its machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
+
+
 def _follow(driver: socket.socket, folders: Sequence[Path]) -> None:
     """Remove the blocks of groups as the driver names them, until it names none any more."""
     with suppress(OSError), driver.makefile("rb") as lines:
@@ -140,7 +149,11 @@ def main() -> None:
     driver = socket.create_connection(order.driver, CONNECT_SECONDS)
     driver.settimeout(None)
     driver.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a machine may go without a word
-    server = _Server(driver.getsockname()[0], driver.family, order)
+    own = driver.getsockname()[0]
+    if ipaddress.ip_address(own).is_loopback and not _is_loopback(order.driver[0]):
+        # On the driver's machine its name may stand for one, which means another machine on each of them.
+        raise SystemExit(f"{own}: executors on other machines cannot call it")
+    server = _Server(own, driver.family, order)
     host, port = server.socket.getsockname()[:2]
     address = f"{host}|{port}"
     driver.sendall(f"{order.token}\n".encode())
