@@ -44,7 +44,7 @@ class ServedExchange:
 
     def folders(self) -> list[Path]:
         """Also those that are being removed."""
-        return list(self.place.glob(f"*/disk*/{self.transport.name}*"))
+        return [path for path in self.place.glob(f"*/disk*/{self.transport.name}*") if path.is_dir()]
 
     def one_disk(self) -> None:
         """Have all blocks on the first disk."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import itertools
 import os
 import secrets
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +20,7 @@ import pyarrow as pa
 import pytest
 from hipslake.engine.model import Block, Scratch
 from hipslake.spark import served_blocks
-from hipslake.spark.block_server import GONE
+from hipslake.spark.block_server import GONE, introduce
 from hipslake.spark.engine import SparkEngine
 from hipslake.spark.served_blocks import BlockServers, ThroughServers, may_serve
 from hipslake.spark.transport import BlocksOutOfReachError
@@ -170,13 +173,20 @@ def test_an_executor_that_only_its_own_machine_could_call_starts_no_server(
     until(lambda: not exchange.folders())
 
 
-def test_blocks_that_travel_themselves_meet_those_that_are_fetched(exchange: ServedExchange) -> None:
+def failing(*asked: object) -> None:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+def test_blocks_that_travel_themselves_meet_those_that_are_fetched(
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As from an executor whose disk knows no locks."""
     fetched = exchange.sent("a", 0, {0: batch(0, 10)})
-    served_blocks._without.add(exchange.transport.name)
-    try:
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", failing)
         whole = exchange.sent("b", 1, {0: batch(10, 10)})
-    finally:
-        served_blocks._without.clear()
+    assert "Function not implemented" in caplog.text
+    assert len(exchange.files()) == 1
     got = exchange.at("c").unpacked([*whole, *fetched, *whole])
     assert [block.column("n")[0].as_py() for block in got] == [10, 0, 10]
 
@@ -233,33 +243,88 @@ def test_a_server_gives_out_nothing_but_blocks(exchange: ServedExchange, name: s
     (path.parent / "secret").write_text("secret")
     with socket.create_connection(exchange.address("a"), 10) as connection:
         asked = name.format(path.name)
-        connection.sendall(f"{exchange.transport.token}\n{asked} 0 1\n".encode())
+        introduce(connection, exchange.transport.token)
+        connection.sendall(f"{asked} 0 1\n".encode())
         assert connection.makefile("rb").read() == GONE
     with socket.create_connection(exchange.address("a"), 10) as connection:  # it goes on
-        connection.sendall(f"{exchange.transport.token}\n0/0/{path.name} 0 4\n".encode())
+        introduce(connection, exchange.transport.token)
+        connection.sendall(f"0/0/{path.name} 0 4\n".encode())
         assert connection.makefile("rb").read(5) == b"+" + path.read_bytes()[:4]
 
 
-@pytest.mark.parametrize("token", [b"\n", b"0" * 32 + b"\n", b"", b"x" * 100_000])
-def test_a_server_gives_nothing_to_whoever_lacks_its_token(exchange: ServedExchange, token: bytes) -> None:
+@pytest.mark.parametrize(
+    "said", [b"\n", b"0" * 32 + b" " + b"0" * 64 + b"\n", b"", b"x" * 100_000, b"\xff \n"]
+)
+@pytest.mark.parametrize("server", [True, False], ids=["a server", "the driver"])
+def test_nobody_is_let_in_who_does_not_know_the_token(
+    exchange: ServedExchange, server: bool, said: bytes
+) -> None:
     exchange.one_disk()
     exchange.sent("a", 0, {0: batch(0, 10)})
     [path] = exchange.files()
-    with socket.create_connection(exchange.address("a"), 10) as connection:
-        connection.sendall(token + f"0/0/{path.name} 0 4\n".encode())
+    address = exchange.address("a") if server else ("127.0.0.1", exchange.servers.port)
+    until(lambda: len(exchange.servers._connections) == 1)
+    with socket.create_connection(address, 10) as connection:
+        connection.sendall(said + f"0/0/{path.name} 0 4\n".encode())
         connection.shutdown(socket.SHUT_WR)
-        try:
-            answer = connection.makefile("rb").read()
-        except ConnectionResetError:
-            answer = b""
-        assert answer == b""
+        answer = b""
+        with suppress(ConnectionResetError):
+            while some := connection.recv(1000):
+                answer += some
+    assert len(answer) <= 33  # what it was to prove itself by
+    assert exchange.transport.token.encode() not in answer
+    assert len(exchange.servers._connections) == 1
+    assert exchange.at("b").unpacked(exchange.sent("a", 1, {0: batch(3, 1)}))[0].num_rows == 1
 
 
-def test_a_driver_takes_no_servers_without_its_token(exchange: ServedExchange) -> None:
-    with socket.create_connection(("127.0.0.1", exchange.servers.port), 10) as stranger:
-        stranger.sendall(b"0" * 32 + b"\n")
-        assert stranger.makefile("rb").read() == b""
-    assert not exchange.servers._connections
+@pytest.mark.parametrize("token", ["", "another"])
+def test_blocks_are_taken_from_nobody_who_does_not_know_the_token(
+    exchange: ServedExchange, token: str
+) -> None:
+    """As who listens now at the port of a server that is gone."""
+    payloads = exchange.sent("a", 0, {0: batch(0, 10)})
+    with BlockServers("127.0.0.1", token) as others:
+        [payload] = [each.to_pybytes().decode() for each in payloads]
+        there = payload.replace(f"|{exchange.address('a')[1]}/", f"|{others.port}/")
+        with pytest.raises(BlocksOutOfReachError, match="cannot be fetched"):
+            exchange.at("b").unpacked([pa.py_buffer(there.encode())])
+
+
+def test_a_worker_that_finds_a_dead_server_sends_its_blocks_themselves(
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange.sent("a", 0, {0: batch(0, 10)})
+    end_server(exchange)
+    monkeypatch.setattr(served_blocks, "_seen", {})  # as in another worker
+    payloads = exchange.sent("a", 1, {0: batch(7, 10)})
+    assert len(exchange.files()) == 1
+    assert exchange.at("b").unpacked(payloads)[0].column("n")[0].as_py() == 7
+    for folder in exchange.folders():
+        folder.rename(folder.with_name("removed"))
+
+
+def test_where_one_worker_has_started_no_server_the_next_does_not_try(
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange.end()
+    exchange.sent("a", 0, {0: batch(0, 10)})
+    monkeypatch.setattr(served_blocks, "_without", set())  # as in another worker
+
+    def refused(*asked: object, **more: object) -> None:
+        raise AssertionError(asked)
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    payloads = exchange.sent("a", 1, {0: batch(7, 10)})
+    assert exchange.at("b").unpacked(payloads)[0].column("n")[0].as_py() == 7
+
+
+def test_a_server_listens_where_an_administrator_has_its_executor(
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for executor, host in (("a", "127.0.0.5"), ("b", "0.0.0.0"), ("c", "a-name")):
+        monkeypatch.setenv("SPARK_LOCAL_IP", host)
+        exchange.sent(executor, 0, {0: batch(0, 10)})
+    assert [exchange.address(executor)[0] for executor in "abc"] == ["127.0.0.5", "127.0.0.1", "127.0.0.1"]
 
 
 @pytest.mark.parametrize(
@@ -271,12 +336,18 @@ def test_a_driver_takes_no_servers_without_its_token(exchange: ServedExchange) -
         ("spark.io.encryption.enabled", "True", False),
         ("spark.ssl.enabled", "true", False),
         ("spark.shuffle.service.enabled", "true", False),
+        ("spark.storage.decommission.shuffleBlocks.enabled", "true ", False),
+        ("spark.shuffle.manager", "org.example.Remote", False),
+        ("spark.shuffle.sort.io.plugin.class", "org.example.Remote", False),
+        ("spark.driver.blockManager.port", "7080", False),
         ("spark.blockManager.port", "7079", False),
         ("spark.blockManager.port", "0", True),
     ],
 )
 def test_what_is_left_to_spark(key: str, value: str, expected: bool) -> None:
-    assert may_serve(SparkConf(loadDefaults=False).set(key, value)) is expected
+    conf = SparkConf(loadDefaults=False).set(key, value)
+    assert may_serve(conf, 1e9) is expected
+    assert not may_serve(conf, 1e6)  # a process beside each executor costs more than that
 
 
 @pytest.mark.parametrize("lost", ["never", "after the map tasks"])
@@ -312,7 +383,7 @@ def test_an_exchange_of_spark_goes_through_servers_or_if_blocks_are_lost_through
     engine = SparkEngine(spark)
     for _ in range(2):
         found = engine.exchange(
-            sources=5, mapper=mapper, targets=3, reducer=reducer, result=RESULT, scratch=Scratch(None, 1e3)
+            sources=5, mapper=mapper, targets=3, reducer=reducer, result=RESULT, scratch=Scratch(None, 1e8)
         )
         expected = [
             (target, n)

@@ -91,6 +91,15 @@ class Cluster:
         """The Python processes of a worker's executor: the daemon, and what it has forked."""
         return [process for process in _family(worker) if "pyspark.worker" in _command_of(process)]
 
+    def block_servers(self) -> list[psutil.Process]:
+        """The processes that hand out blocks of an exchange; they are nobody's children."""
+
+        def is_one(process: psutil.Process) -> bool:
+            told = " ".join(_command_of(process))
+            return "hipslake.spark.block_server" in told and str(self.work) in told
+
+        return [*filter(is_one, psutil.process_iter())]
+
     def executor_of(self, worker: Tree) -> psutil.Process:
         """The JVM of a worker's executor."""
         name = "org.apache.spark.executor.CoarseGrainedExecutorBackend"

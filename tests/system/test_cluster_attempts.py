@@ -74,7 +74,8 @@ def writing(cluster: Cluster, spec: Path, place: Path, **variables: str) -> Iter
         yield job, write
         job.wait()
     assert not list(write.rglob("*.blocks"))
-    assert not list((cluster.place / "scratch").rglob("*.blocks"))
+    # What a server leaves that was killed goes with the application.
+    cluster.workers[0].wait_until(lambda: not list((cluster.place / "scratch").rglob("*.blocks")))
     in_process.check(folder)
     finish(folder)
 
@@ -120,6 +121,22 @@ def test_blocks_wait_in_files_of_the_driver_where_executors_share_its_machine_an
         job.wait_until(lambda: looked(write))
     assert seen == {running.place / "scratch" if running.apart else write}
     assert "through the shuffle" not in job.text()
+    assert_same_catalog(tmp_path / "warehouse" / "catalogs" / "stars", quiet)
+
+
+def test_blocks_of_a_server_that_is_lost_are_made_again(
+    running: Cluster, lake: tuple[Path, Path], tmp_path: Path
+) -> None:
+    if not running.apart:
+        pytest.skip("blocks wait in the folder of the write")
+    spec, quiet = lake
+    with writing(running, spec, tmp_path) as (job, write):
+        job.wait_until(lambda: blocks_wait(running, write))
+        servers = running.block_servers()
+        assert servers
+        for server in servers:
+            server.kill()
+        job.wait_until(lambda: "they go through the shuffle, from here on" in job.text(), seconds=120)
     assert_same_catalog(tmp_path / "warehouse" / "catalogs" / "stars", quiet)
 
 

@@ -56,13 +56,14 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where blocks may wait for their reduce task, if all tasks run on this machine.
+    """Where blocks may wait for their reduce task.
 
     Attributes
     ----------
     folder : Path or None
-        A local folder that does not exist yet. It is gone when the exchange ends. None: where the engine has
-        its own files on this machine, as what is made of the blocks goes into a store.
+        A local folder that does not exist yet, for an engine whose tasks all run on this machine. It is gone
+        when the exchange ends. None: where the engine has its own files, as what is made of the blocks goes
+        into a store.
     bytes : float
         Of all blocks together, about.
     """

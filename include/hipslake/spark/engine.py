@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import Accumulator
-from pyspark.errors import PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -110,13 +111,14 @@ class SparkEngine:
         with self._transport(scratch, targets) as transport:
             try:
                 return through(transport)
-            except PythonException as error:
+            except (PySparkException, Py4JError) as error:
                 if BlocksOutOfReachError.__name__ not in str(error):
                     raise
-                # An executor has come on another machine, or one with blocks has gone, or cannot be called.
-                log.warning("Blocks are out of reach of tasks: they go through the shuffle, from here on.")
-                self._reaches_blocks = False
-                return through(THROUGH_SHUFFLE)
+        # An executor has come on another machine, or one with blocks has gone, or cannot be called. What was
+        # written is gone by here, so that the disks need not hold it twice.
+        log.warning("Blocks are out of reach of tasks: they go through the shuffle, from here on.")
+        self._reaches_blocks = False
+        return through(THROUGH_SHUFFLE)
 
     def drain(self, arriving: ArrivingFiles, task: BatchTask) -> None:
         drain_files(self._spark, arriving, task)
@@ -140,12 +142,12 @@ class SparkEngine:
                     yield files
                     return
                 stack.close()
-            yield self._served(stack, targets, write_out)
+            yield self._served(stack, scratch.bytes, targets, write_out)
 
-    def _served(self, stack: ExitStack, targets: int, write_out: bool) -> Transport:
+    def _served(self, stack: ExitStack, size: float, targets: int, write_out: bool) -> Transport:
         """Through the servers of executors until the stack is closed; else through the shuffle."""
         context = self._spark.sparkContext
-        if not may_serve(context.getConf()):
+        if not may_serve(context.getConf(), size):
             return THROUGH_SHUFFLE
         try:
             return stack.enter_context(ThroughServers.serving(context, targets, write_out=write_out))

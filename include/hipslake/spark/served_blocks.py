@@ -19,12 +19,13 @@ import secrets
 import socket
 import subprocess
 import sys
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
+from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock, Thread
 from typing import NamedTuple
@@ -32,7 +33,16 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark import Accumulator, SparkConf, SparkContext
 
-from hipslake.spark.block_server import ADDRESS, CONNECT_SECONDS, FOUND, LONGEST_LINE
+from hipslake.spark.block_server import (
+    ADDRESS,
+    CONNECT_SECONDS,
+    FOUND,
+    LONGEST_LINE,
+    ServerOrder,
+    admits,
+    introduce,
+    keep_alive,
+)
 from hipslake.spark.transport import (
     BlockFiles,
     BlocksOutOfReachError,
@@ -49,14 +59,13 @@ log = logging.getLogger(__name__)
 
 _START_SECONDS = 30.0
 _READ_SECONDS = 120.0  # of silence of a server
-_AHEAD = 32  # requests that a server is sent before it has answered
 _SERVERS_AT_ONCE = 4
 _LOCK = "hipslake-blocks.lock"
 _LOCAL_DIRS = "SPARK_LOCAL_DIRS"  # Spark tells its workers which folders are their executor's
 _LIBRARY = str(Path(__file__).parents[2])  # a folder, or the archive that travels with a job
 _PROGRAM = """\
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path.append(sys.argv[1])
 from hipslake.spark.block_server import main
 main()
 """
@@ -70,17 +79,29 @@ _LEFT_TO_SPARK = (
     "spark.ssl.rpc.enabled",
     "spark.authenticate.enableSaslEncryption",
     "spark.shuffle.service.enabled",
+    "spark.storage.decommission.shuffleBlocks.enabled",
 )
-_PORT = "spark.blockManager.port"
+_PORTS = ("spark.blockManager.port", "spark.driver.blockManager.port")  # of a network with a firewall
+_SHUFFLES = ("sort", "tungsten-sort")
+_SHUFFLE, _SHUFFLE_STORAGE = "spark.shuffle.manager", "spark.shuffle.sort.io.plugin.class"
+_LEAST_BYTES = 8 << 20  # of an exchange that is worth a process beside each executor
 
-_without: set[str] = set()  # exchanges for which this process could start no server
+_seen: dict[tuple[str, str], str] = {}  # servers that this process has called, by exchange and executor
+_without: set[tuple[str, str]] = set()  # executors that have none
 
 
-def may_serve(conf: SparkConf) -> bool:
-    """Whether executors may call each other beside Spark: in the clear, at ports that the system draws."""
-    if any(str(conf.get(name, "false")).lower() == "true" for name in _LEFT_TO_SPARK):
+def may_serve(conf: SparkConf, size: float) -> bool:
+    """Whether executors may call each other beside Spark, and blocks of so many bytes are worth it.
+
+    That is in the clear, at ports that the system draws.
+    """
+    told = {name: str(conf.get(name) or "").strip().lower() for name in (*_LEFT_TO_SPARK, *_PORTS)}
+    if any(told[name] == "true" for name in _LEFT_TO_SPARK) or any(
+        told[name] not in {"", "0"} for name in _PORTS
+    ):
         return False
-    return str(conf.get(_PORT, "0")) == "0" and os.name == "posix"
+    plain = (conf.get(_SHUFFLE) or _SHUFFLES[0]) in _SHUFFLES and not conf.get(_SHUFFLE_STORAGE)
+    return plain and size >= _LEAST_BYTES and os.name == "posix"
 
 
 @dataclass(frozen=True)
@@ -94,7 +115,7 @@ class ThroughServers:
     driver : tuple of (str, int)
         Where its driver waits for servers.
     token : str
-        Random; servers give blocks to whoever has it.
+        Random; servers give blocks to whoever proves that he has it.
     targets : int
         Number of reduce tasks.
     finished : Accumulator
@@ -157,14 +178,12 @@ class ThroughServers:
             if address != own:
                 apart[address].append(_Part(at, f"{disk}/{file}", start, size))
                 continue
-            try:
+            with _out_of_reach("blocks of this executor are gone"):
                 blocks[at] = read_block(mapped.slice(disks[int(disk)] / file, start, size))
-            except OSError as error:
-                raise BlocksOutOfReachError(f"blocks of this executor are gone: {error}") from error
         with ThreadPoolExecutor(_SERVERS_AT_ONCE, thread_name_prefix="blocks") as pool:
             for found in pool.map(self._fetched, apart, apart.values()):
-                for at, content in found:
-                    blocks[at] = read_block(content)
+                for at, block in found:
+                    blocks[at] = block
         return [block for block in blocks if block is not None]
 
     def arrived(self, target: int) -> None:
@@ -175,53 +194,82 @@ class ThroughServers:
         return [Path(folder, self.name) for folder in os.environ[_LOCAL_DIRS].split(",")]
 
     def _own_address(self) -> str | None:
+        """What the executor's server has said; None: there is none."""
         try:
-            return (self._folders()[0] / ADDRESS).read_text()
+            return (self._folders()[0] / ADDRESS).read_text() or None
         except OSError:
             return None
 
     def _started(self) -> str | None:
         """The address of the executor's server, which is started if there is none; None: it cannot be."""
-        if self.name in _without:
+        executor = (self.name, os.environ.get(_LOCAL_DIRS, ""))
+        if executor in _without:
             return None
+        if executor not in _seen:
+            try:
+                _seen[executor] = self._found_or_started()
+            except (OSError, subprocess.SubprocessError, ValueError) as error:
+                said = getattr(error, "stderr", None) or b""
+                log.warning("No server of blocks: they go through the shuffle. %s %s", error, said.decode())
+                _without.add(executor)
+                return None
+        return _seen[executor]
+
+    def _found_or_started(self) -> str:
         folders = self._folders()
-        with (folders[0].parent / _LOCK).open("w") as lock:
+        place = folders[0].parent
+        tried = place / f"{self.name}.tried"  # is left where none could be started: others need not try
+        with (place / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             address = self._own_address()
             if address is None:
+                tried.touch(exist_ok=False)
                 address = self._start(folders)
-        if address is None:
-            _without.add(self.name)
-        return address
+                tried.unlink()
+        with self._called(address):  # it may have been killed
+            return address
 
-    def _start(self, folders: Sequence[Path]) -> str | None:
-        order = {"folders": [str(folder) for folder in folders], "driver": self.driver, "token": self.token}
-        command = [sys.executable, "-I", "-S", "-c", _PROGRAM, _LIBRARY]
-        try:
-            done = subprocess.run(
-                command,
-                input=json.dumps(order).encode(),
-                capture_output=True,
-                timeout=_START_SECONDS,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            said = getattr(error, "stderr", None) or b""
-            log.warning(
-                "No server of blocks starts: they go through the shuffle. %s %s", error, said.decode()
-            )
-            return None
+    def _start(self, folders: Sequence[Path]) -> str:
+        order = ServerOrder([*map(str, folders)], self.driver, self.token, _host_of_executor())
+        done = subprocess.run(
+            [sys.executable, "-P", "-s", "-S", "-c", _PROGRAM, _LIBRARY],
+            input=json.dumps(order._asdict()).encode(),
+            capture_output=True,
+            timeout=_START_SECONDS,
+            check=True,
+        )
         return done.stdout.decode()
 
-    def _fetched(self, address: str, parts: Sequence[_Part]) -> list[tuple[int, pa.Buffer]]:
-        """Blocks of a server, each with its place."""
+    @contextmanager
+    def _called(self, address: str) -> Iterator[socket.socket]:
         host, _, port = address.rpartition("|")
-        try:
-            with socket.create_connection((host, int(port)), CONNECT_SECONDS) as connection:
-                connection.settimeout(_READ_SECONDS)
-                return _received(connection, self.token, parts)
-        except OSError as error:
-            raise BlocksOutOfReachError(f"{address}: its blocks cannot be fetched: {error}") from error
+        with socket.create_connection((host, int(port)), CONNECT_SECONDS) as connection:
+            introduce(connection, self.token)
+            connection.settimeout(_READ_SECONDS)
+            yield connection
+
+    def _fetched(self, address: str, parts: Sequence[_Part]) -> list[tuple[int, pa.RecordBatch]]:
+        """Blocks of a server, each with its place."""
+        with _out_of_reach(f"{address}: its blocks cannot be fetched"), self._called(address) as connection:
+            return [(at, read_block(content)) for at, content in _received(connection, parts)]
+
+
+@contextmanager
+def _out_of_reach(what: str) -> Iterator[None]:
+    """Whatever goes wrong with blocks that others have made is told as one error."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise BlocksOutOfReachError(f"{what}: {error}") from error
+
+
+def _host_of_executor() -> str:
+    """The address that an administrator has given the executor, if it is one."""
+    host = os.environ.get("SPARK_LOCAL_IP", "")
+    try:
+        return "" if ip_address(host).is_unspecified else host
+    except ValueError:
+        return ""
 
 
 class _Part(NamedTuple):
@@ -233,26 +281,30 @@ class _Part(NamedTuple):
     size: int
 
 
-def _received(connection: socket.socket, token: str, parts: Sequence[_Part]) -> list[tuple[int, pa.Buffer]]:
-    """Ask for blocks, some requests ahead of the answers, and take them in."""
-    connection.sendall(f"{token}\n".encode())
-    requests = iter(_requests(parts))
-    sent: deque[list[_Part]] = deque()
-    found: list[tuple[int, pa.Buffer]] = []
-    while True:
-        for line, asked in islice(requests, _AHEAD - len(sent)):
+def _received(connection: socket.socket, parts: Sequence[_Part]) -> Iterator[tuple[int, pa.Buffer]]:
+    """Ask for blocks, some requests ahead of the answers, and take them in.
+
+    Not more than fit into any socket's buffer: a server that sends does not read.
+    """
+    requests = deque(_requests(parts))
+    sent: deque[tuple[int, list[_Part]]] = deque()
+    ahead = 0
+    while requests or sent:
+        while requests and (not sent or ahead + len(requests[0][0]) <= LONGEST_LINE):
+            line, asked = requests.popleft()
             connection.sendall(line)
-            sent.append(asked)
-        if not sent:
-            return found
+            sent.append((len(line), asked))
+            ahead += len(line)
         answer = bytearray(1)
         _fill(connection, memoryview(answer))
         if answer != FOUND:
             raise FileNotFoundError("its server has them no more")
-        for part in sent.popleft():
+        size, asked = sent.popleft()
+        ahead -= size
+        for part in asked:
             content = pa.allocate_buffer(part.size)
             _fill(connection, memoryview(content))
-            found.append((part.at, content))
+            yield part.at, content
 
 
 def _requests(parts: Sequence[_Part]) -> Iterator[tuple[bytes, list[_Part]]]:
@@ -288,7 +340,7 @@ class BlockServers:
     """
 
     def __init__(self, host: str, token: str) -> None:
-        self._token = f"{token}\n".encode()
+        self._token = token
         family, *_, address = socket.getaddrinfo(host.strip("[]"), 0, type=socket.SOCK_STREAM)[0]
         self._listening = socket.create_server(address, family=family, backlog=128)
         self._lock = Lock()
@@ -319,22 +371,23 @@ class BlockServers:
                     connection.sendall(f"{group}\n".encode())
 
     def _accept(self) -> None:
-        while True:
+        while self._listening.fileno() != -1:
             try:
                 connection, _ = self._listening.accept()
-            except OSError:
-                return
+            except OSError:  # closed, or too many files are open
+                time.sleep(0.1)
+                continue
             Thread(target=self._admit, args=(connection,), daemon=True).start()
 
     def _admit(self, connection: socket.socket) -> None:
         connection.settimeout(CONNECT_SECONDS)
         try:
-            with connection.makefile("rb") as lines:
-                known = secrets.compare_digest(lines.readline(len(self._token)), self._token)
+            known = admits(connection, self._token)
         except OSError:
             known = False
         with self._lock:
             if not known or self._listening.fileno() == -1:
                 connection.close()
                 return
+            keep_alive(connection)
             self._connections.append(connection)

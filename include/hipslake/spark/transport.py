@@ -34,7 +34,7 @@ _STREAM_BEGINS = b"\xff" * 4  # an Arrow IPC stream; a reference is text
 
 
 class BlocksOutOfReachError(Exception):
-    """A task does not see the folder where blocks wait for it: it runs on another machine."""
+    """A task cannot get the blocks that wait for it: their machine is another one, or they are gone."""
 
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
