@@ -63,6 +63,12 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def every_dag(many: Path) -> dict[str, Any]:
+    """The DAGs of all of them, which tests only look at."""
+    return dict(spec_dags(many))
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each spec file is read, and each folder listed."""
@@ -174,10 +180,10 @@ def test_a_task_of_any_dag_that_fails_is_told(
 
 
 def test_the_names_that_are_shown_are_as_many_as_dags_and_those_of_a_catalog_stand_together(
-    many: Path,
+    every_dag: dict[str, Any],
 ) -> None:
-    shown = {dag.dag_display_name: dag_id for dag_id, dag in spec_dags(many).items()}
-    assert len(shown) == len(spec_dags(many))
+    shown = {dag.dag_display_name: dag_id for dag_id, dag in every_dag.items()}
+    assert len(shown) == len(every_dag)
     assert shown["survey_007: ingest"] == "catalog_ingest__survey_007"
     of_one = [name for name in shown if "survey_007" in name]
     assert {name.partition(":")[0] for name in of_one} == {"survey_007"}
@@ -185,10 +191,10 @@ def test_the_names_that_are_shown_are_as_many_as_dags_and_those_of_a_catalog_sta
     assert names[names.index(min(of_one)) :][: len(of_one)] == sorted(of_one)
 
 
-def test_graphs_have_no_edge_beside_a_longer_way(many: Path) -> None:
+def test_graphs_have_no_edge_beside_a_longer_way(every_dag: dict[str, Any]) -> None:
     """But one: whether other readers are shown a join depends on its first task, whatever lies between."""
     longer: dict[str, set[tuple[str, str]]] = {}
-    for dag in spec_dags(many).values():
+    for dag in every_dag.values():
         behind = {task.task_id: task.get_flat_relative_ids(upstream=False) for task in dag.tasks}
         longer.setdefault(dag.dag_id.partition("__")[0], set()).update(
             (task.task_id, last)
