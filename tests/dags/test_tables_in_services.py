@@ -117,7 +117,7 @@ def test_intervals_are_overwritten(story: Story, write: str) -> None:
     assert story.read("intervals") == sorted(nights[1] + nights[2])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("write", ["copy-on-write", "merge-on-read"])
 def test_keyed_rows_change_are_deleted_packed_and_evolve(story: Story, write: str) -> None:
     story.spec("objects", KEYED.format(write=write))

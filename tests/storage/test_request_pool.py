@@ -307,6 +307,7 @@ with RequestPool() as pool:
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("end", _ENDS)
 def test_a_process_ends_while_much_is_asked(
     s3_server: S3Server, store: Storage, proxy: Proxy, end: str
