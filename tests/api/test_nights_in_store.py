@@ -111,7 +111,7 @@ def nothing_kept(uri: str) -> Iterator[None]:
     yield None
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("more", MORE.values(), ids=MORE)
 def test_a_store_holds_what_a_disk_does_and_what_steps_that_know_nothing_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawn_alike: Callable[[], None], more: dict[str, Any]
@@ -220,6 +220,7 @@ def test_whenever_it_is_killed_readers_find_a_whole_version_and_the_night_can_co
         assert catalog.storage.list(f"{VERSIONS}/{signs}") == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("step", ["inputs", "histogram", "append"])
 @pytest.mark.parametrize("more", ["rewrite", "add_file", "upsert"])
 def test_a_catalog_that_others_make_anew_during_a_night_keeps_their_rows(

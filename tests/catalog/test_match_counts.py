@@ -41,7 +41,7 @@ def assert_counted(match: Any, **asked: Any) -> None:
     assert len(told) == 0 or found.separations.sum() > 0
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("side", ["left", "right", None])
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)

@@ -160,7 +160,7 @@ def _cone_at(rows: pa.Table, at: int, radius: float) -> Region:
     return Cone(rows["ra"][at].as_py(), rows["dec"][at].as_py(), radius)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("has_flag", [False, True])
 @pytest.mark.parametrize(
     "shape", ["hats", "hats, add_file", "hipscat, two groups", "hats, two groups, add_file"]

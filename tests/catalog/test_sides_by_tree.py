@@ -223,6 +223,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, pa
     return root, first, last
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["appended", "upserted"])
 @pytest.mark.parametrize("version", ["first", "last"])
 @pytest.mark.parametrize(("neighbours", "how"), SOME)

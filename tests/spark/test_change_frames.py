@@ -39,6 +39,7 @@ def counted(frame: DataFrame) -> Counter[str]:
     return Counter(repr(tuple(row)) for row in frame.collect())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pair", [(1, 2), (2, 3), (3, 1)])
 @pytest.mark.parametrize(
     "asked",

@@ -48,7 +48,7 @@ def around(place: tuple[float, float], number: int, rows: int, arcsec: float) ->
 @pytest.mark.parametrize("how", [{}, {"neighbours": "best", "how": "outer"}, {"how": "anti"}], ids=repr)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.usefixtures("going_on")
-@pytest.mark.sampled(11)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("small_side", ["left", "right", None])
 def test_a_match_goes_on(tmp_path: Path, place: str, how: dict[str, Any], small_side: str | None) -> None:
     with small(small_side):
