@@ -173,6 +173,16 @@ def test_an_executor_that_only_its_own_machine_could_call_starts_no_server(
     until(lambda: not exchange.folders())
 
 
+def test_an_executor_that_does_not_know_its_disks_sends_its_blocks_themselves(
+    exchange: ServedExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = exchange.at("a")
+    monkeypatch.delenv("SPARK_LOCAL_DIRS")
+    with transport.packing(0) as pack:
+        payloads = [pack(0, batch(0, 10))]
+    assert transport.unpacked(payloads) == [batch(0, 10)]
+
+
 def failing(*asked: object) -> None:
     raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 

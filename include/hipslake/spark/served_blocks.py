@@ -96,12 +96,12 @@ def may_serve(conf: SparkConf, size: float) -> bool:
     That is in the clear, at ports that the system draws.
     """
     told = {name: str(conf.get(name) or "").strip().lower() for name in (*_LEFT_TO_SPARK, *_PORTS)}
-    if any(told[name] == "true" for name in _LEFT_TO_SPARK) or any(
-        told[name] not in {"", "0"} for name in _PORTS
-    ):
+    if "true" in [told[name] for name in _LEFT_TO_SPARK]:
+        return False
+    if {told[name] for name in _PORTS} - {"", "0"}:
         return False
     plain = (conf.get(_SHUFFLE) or _SHUFFLES[0]) in _SHUFFLES and not conf.get(_SHUFFLE_STORAGE)
-    return plain and size >= _LEAST_BYTES and os.name == "posix"
+    return plain and size >= _LEAST_BYTES
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,14 @@ class ThroughServers:
 
     def _folders(self) -> list[Path]:
         """Where blocks of the exchange lie on the disks of this process's executor."""
-        return [Path(folder, self.name) for folder in os.environ[_LOCAL_DIRS].split(",")]
+        told = os.environ.get(_LOCAL_DIRS, "")
+        return [Path(folder, self.name) for folder in told.split(",") if folder]
 
     def _own_address(self) -> str | None:
         """What the executor's server has said; None: there is none."""
         try:
             return (self._folders()[0] / ADDRESS).read_text() or None
-        except OSError:
+        except (OSError, LookupError):
             return None
 
     def _started(self) -> str | None:
@@ -208,7 +209,7 @@ class ThroughServers:
         if executor not in _seen:
             try:
                 _seen[executor] = self._found_or_started()
-            except (OSError, subprocess.SubprocessError, ValueError) as error:
+            except (OSError, LookupError, ValueError, subprocess.SubprocessError) as error:
                 said = getattr(error, "stderr", None) or b""
                 log.warning("No server of blocks: they go through the shuffle. %s %s", error, said.decode())
                 _without.add(executor)

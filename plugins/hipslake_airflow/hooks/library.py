@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zipfile
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 
 import hipslake
@@ -10,6 +12,10 @@ import hipslake
 LIBRARY = Path(hipslake.__file__).parent
 JOBS = Path(__file__).parents[1] / "spark_jobs"  # in a checkout a link to the folder at its top
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: the same sources give the same bytes
+_HEADER_BYTES = (
+    16  # of a compiled file (PEP 552): magic number, flags, and what tells whether it is of its source
+)
+_HELD_FOR_GOOD = (0b01).to_bytes(4, "little")  # flags: a hash of the source is there, and is not compared
 
 
 def job_path(job: str) -> str:
@@ -18,10 +24,32 @@ def job_path(job: str) -> str:
 
 
 def build_library_archive(folder: Path) -> Path:
-    """Write `hipslake.zip` with every module of the library into a folder; return its path."""
+    """Write `hipslake.zip` with every module of the library into a folder; return its path.
+
+    Beside its source a module is there as this Python has compiled it, since a Python keeps nothing that it
+    compiles out of a zip: each driver, and each process of an executor, would compile all that it imports. A
+    Python of another version passes over what is compiled.
+    """
     target = folder / "hipslake.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for module in sorted(LIBRARY.rglob("*.py")):
-            name = module.relative_to(LIBRARY.parent).as_posix()
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), module.read_bytes(), zipfile.ZIP_DEFLATED)
+            path = module.relative_to(LIBRARY.parent)
+            contents = {path: module.read_bytes(), path.with_suffix(".pyc"): _compiled(module)}
+            for name, content in contents.items():
+                if content is not None:
+                    archive.writestr(
+                        zipfile.ZipInfo(name.as_posix(), _EPOCH), content, zipfile.ZIP_DEFLATED, 1
+                    )
     return target
+
+
+def _compiled(module: Path) -> bytes | None:
+    """A module as it was compiled when it was imported last, or is now; None where Python keeps nothing."""
+    SourceFileLoader(module.stem, str(module)).get_code(
+        module.stem
+    )  # looks whether what is kept is of its source
+    try:
+        kept = Path(cache_from_source(module)).read_bytes()
+    except (OSError, NotImplementedError):
+        return None
+    return MAGIC_NUMBER + _HELD_FOR_GOOD + source_hash(module.read_bytes()) + kept[_HEADER_BYTES:]
