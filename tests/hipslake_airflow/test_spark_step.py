@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from hipslake.spark import attached
 from hipslake.steps.registry import STEPS
 from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder, StartedJob
+from hipslake_airflow.hooks import library
 from hipslake_airflow.hooks.library import JOBS, LIBRARY, build_library_archive
 from hipslake_airflow.links.spark import spark_page
 from hipslake_airflow.operators.catalog import (
@@ -180,6 +182,34 @@ def test_the_library_travels_whole_and_always_as_the_same_bytes(tmp_path: Path) 
     assert first.read_bytes() == second.read_bytes()
     names = set(zipfile.ZipFile(first).namelist())
     assert {"hipslake/__init__.py", "hipslake/steps/ingest/histogram.py", "hipslake/steps/report.py"} <= names
+
+
+def test_what_travels_is_compiled_and_of_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that has changed since it was imported, one never imported, and where Python keeps nothing."""
+    package = tmp_path / "include" / "hipslake"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(library, "LIBRARY", package)
+    (package / "__init__.py").write_text("")
+    module = package / "module.py"
+
+    def told(python: str = sys.executable) -> str:
+        archive = build_library_archive(tmp_path)
+        program = "import hipslake.module as m; print(m.NUMBER, m.__file__)"
+        command = [python, "-P", "-c", program]
+        done = subprocess.run(command, env={"PYTHONPATH": str(archive)}, capture_output=True, check=True)
+        return done.stdout.decode().strip().replace(str(archive), "zip")
+
+    module.write_text("NUMBER = 1\n")
+    assert told() == "1 zip/hipslake/module.pyc"
+    module.write_text("NUMBER = 22\n")
+    assert told() == "22 zip/hipslake/module.pyc"
+    monkeypatch.setattr(library, "MAGIC_NUMBER", b"\0\0\r\n")  # that of another Python
+    assert told() == "22 zip/hipslake/module.py"
+    monkeypatch.undo()
+    monkeypatch.setattr(library, "LIBRARY", package)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    shutil.rmtree(package / "__pycache__")
+    assert told() == "22 zip/hipslake/module.py"
 
 
 def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:

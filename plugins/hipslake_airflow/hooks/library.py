@@ -17,6 +17,8 @@ _HEADER_BYTES = (
 )
 _HELD_FOR_GOOD = (0b01).to_bytes(4, "little")  # flags: a hash of the source is there, and is not compared
 
+_QUICKLY = 1  # the level of zlib: each job has one made
+
 
 def job_path(job: str) -> str:
     """Return the path of a job's entry point."""
@@ -31,15 +33,14 @@ def build_library_archive(folder: Path) -> Path:
     Python of another version passes over what is compiled.
     """
     target = folder / "hipslake.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(target, "w") as archive:
         for module in sorted(LIBRARY.rglob("*.py")):
             path = module.relative_to(LIBRARY.parent)
             contents = {path: module.read_bytes(), path.with_suffix(".pyc"): _compiled(module)}
             for name, content in contents.items():
                 if content is not None:
-                    archive.writestr(
-                        zipfile.ZipInfo(name.as_posix(), _EPOCH), content, zipfile.ZIP_DEFLATED, 1
-                    )
+                    entry = zipfile.ZipInfo(name.as_posix(), _EPOCH)
+                    archive.writestr(entry, content, zipfile.ZIP_DEFLATED, _QUICKLY)
     return target
 
 
