@@ -44,6 +44,7 @@ from hipslake.tables.iceberg.snapshot_statistics import (
     take_over_statistics,
 )
 from hipslake.tables.iceberg.stored_marks import PropertyChange
+from hipslake.tables.iceberg.transactions import transaction_of
 from hipslake.tables.protocol import NewDeletes
 from hipslake.versions.heartbeat import refuse_swept
 
@@ -301,7 +302,7 @@ def _conflict(name: str, what: str) -> ConflictError:
 def _commit_once(table: Table, change: TableChange) -> None:
     table = without_client_retries(table)
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
-    with table.transaction() as transaction:
+    with transaction_of(table) as transaction:
         change.properties(table).apply(transaction)
         made: Any = Exchange
         if change.operation is Operation.APPEND:

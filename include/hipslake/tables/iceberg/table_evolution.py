@@ -38,6 +38,7 @@ from hipslake.tables.iceberg.clustering_properties import CLUSTER_BY, clustered_
 from hipslake.tables.iceberg.schema_changes import arrow_type, schema_changes
 from hipslake.tables.iceberg.schemas import arrow_schema, iceberg_schema
 from hipslake.tables.iceberg.table_partitioning import partition_fields, sort_fields, sort_order
+from hipslake.tables.iceberg.transactions import transaction_of
 
 
 @dataclass
@@ -74,7 +75,7 @@ def planned_evolution(
     SchemaMismatchError
         The table cannot be changed so, or may not.
     """
-    evolution = Evolution(without_client_retries(table).transaction())
+    evolution = Evolution(transaction_of(without_client_retries(table)))
     allowed = frozenset(kinds)
     _rename(evolution, spec, stored)
     if stored is not None:
