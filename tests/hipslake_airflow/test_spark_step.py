@@ -208,8 +208,13 @@ def test_what_travels_is_compiled_and_of_its_source(tmp_path: Path, monkeypatch:
     monkeypatch.undo()
     monkeypatch.setattr(library, "LIBRARY", package)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    module.write_text("NUMBER = 333\n")  # what is kept stays that of before
+    assert told() == "333 zip/hipslake/module.py"
+    [kept] = (package / "__pycache__").glob("module.*")
+    kept.write_bytes(kept.read_bytes()[:20])
+    assert told() == "333 zip/hipslake/module.py"
     shutil.rmtree(package / "__pycache__")
-    assert told() == "22 zip/hipslake/module.py"
+    assert told() == "333 zip/hipslake/module.py"
 
 
 def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import zipfile
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
@@ -12,12 +13,10 @@ import hipslake
 LIBRARY = Path(hipslake.__file__).parent
 JOBS = Path(__file__).parents[1] / "spark_jobs"  # in a checkout a link to the folder at its top
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: the same sources give the same bytes
-_HEADER_BYTES = (
-    16  # of a compiled file (PEP 552): magic number, flags, and what tells whether it is of its source
-)
-_HELD_FOR_GOOD = (0b01).to_bytes(4, "little")  # flags: a hash of the source is there, and is not compared
-
 _QUICKLY = 1  # the level of zlib: each job has one made
+# A compiled file (PEP 552) begins with a magic number, flags, and what tells whether it is of its source.
+_HEADER_BYTES = 16
+_NOT_COMPARED = (0b01).to_bytes(4, "little")  # flags: a hash of the source follows, and nobody compares it
 
 
 def job_path(job: str) -> str:
@@ -45,12 +44,12 @@ def build_library_archive(folder: Path) -> Path:
 
 
 def _compiled(module: Path) -> bytes | None:
-    """A module as it was compiled when it was imported last, or is now; None where Python keeps nothing."""
-    SourceFileLoader(module.stem, str(module)).get_code(
-        module.stem
-    )  # looks whether what is kept is of its source
+    """A module as Python keeps it compiled; None where it keeps nothing, or what is not of its source."""
+    code = SourceFileLoader(module.stem, str(module)).get_code(module.stem)  # kept by now, if that can be
     try:
-        kept = Path(cache_from_source(module)).read_bytes()
-    except (OSError, NotImplementedError):
+        kept = Path(cache_from_source(module)).read_bytes()[_HEADER_BYTES:]
+        if marshal.loads(kept) != code:  # from before a change, in a folder that cannot be written to
+            return None
+    except (OSError, NotImplementedError, EOFError, ValueError, TypeError):
         return None
-    return MAGIC_NUMBER + _HELD_FOR_GOOD + source_hash(module.read_bytes()) + kept[_HEADER_BYTES:]
+    return MAGIC_NUMBER + _NOT_COMPARED + source_hash(module.read_bytes()) + kept
