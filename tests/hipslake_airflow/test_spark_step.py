@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import shutil
 import socket
 import subprocess
@@ -203,15 +204,23 @@ def test_what_travels_is_compiled_and_of_its_source(tmp_path: Path, monkeypatch:
     assert told() == "1 zip/hipslake/module.pyc"
     module.write_text("NUMBER = 22\n")
     assert told() == "22 zip/hipslake/module.pyc"
-    monkeypatch.setattr(library, "MAGIC_NUMBER", b"\0\0\r\n")  # that of another Python
+    compiled = library._compiled(module)
+    assert compiled is not None
+    monkeypatch.setattr(library, "_compiled", lambda _: b"\0\0" + compiled[2:])  # that of another Python
     assert told() == "22 zip/hipslake/module.py"
     monkeypatch.undo()
     monkeypatch.setattr(library, "LIBRARY", package)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     module.write_text("NUMBER = 333\n")  # what is kept stays that of before
     assert told() == "333 zip/hipslake/module.py"
+    for mode in (py_compile.PycInvalidationMode.UNCHECKED_HASH, py_compile.PycInvalidationMode.CHECKED_HASH):
+        py_compile.compile(str(module), invalidation_mode=mode)
+        assert told() == "333 zip/hipslake/module.pyc"
+        module.write_text("NUMBER = 4444\n")
+        assert told() == "4444 zip/hipslake/module.py"
+        module.write_text("NUMBER = 333\n")
     [kept] = (package / "__pycache__").glob("module.*")
-    kept.write_bytes(kept.read_bytes()[:20])
+    kept.write_bytes(kept.read_bytes()[:10])
     assert told() == "333 zip/hipslake/module.py"
     shutil.rmtree(package / "__pycache__")
     assert told() == "333 zip/hipslake/module.py"

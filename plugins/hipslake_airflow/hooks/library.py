@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 import zipfile
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
@@ -44,12 +43,24 @@ def build_library_archive(folder: Path) -> Path:
 
 
 def _compiled(module: Path) -> bytes | None:
-    """A module as Python keeps it compiled; None where it keeps nothing, or what is not of its source."""
-    code = SourceFileLoader(module.stem, str(module)).get_code(module.stem)  # kept by now, if that can be
+    """A module as Python keeps it compiled, with a new header; None where it keeps nothing of this source."""
+    source = module.read_bytes()
+    kept = _kept(module, source)
+    if kept is None:
+        SourceFileLoader(module.stem, str(module)).get_code(module.stem)  # is kept by that, where that can be
+        kept = _kept(module, source)
+    return None if kept is None else MAGIC_NUMBER + _NOT_COMPARED + source_hash(source) + kept
+
+
+def _kept(module: Path, source: bytes) -> bytes | None:
+    """What Python keeps of a module, without its header, if that says that it is of this source."""
     try:
-        kept = Path(cache_from_source(module)).read_bytes()[_HEADER_BYTES:]
-        if marshal.loads(kept) != code:  # from before a change, in a folder that cannot be written to
-            return None
-    except (OSError, NotImplementedError, EOFError, ValueError, TypeError):
+        kept, status = Path(cache_from_source(module)).read_bytes(), module.stat()
+    except (OSError, NotImplementedError):
         return None
-    return MAGIC_NUMBER + _NOT_COMPARED + source_hash(module.read_bytes()) + kept
+    if kept[4:8] == bytes(4):  # flags: its time and size are told
+        found = (int(status.st_mtime), len(source))
+        told = b"".join((number & 0xFFFFFFFF).to_bytes(4, "little") for number in found)
+    else:
+        told = source_hash(source)
+    return kept[_HEADER_BYTES:] if kept[:4] == MAGIC_NUMBER and kept[8:_HEADER_BYTES] == told else None
