@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,27 +41,48 @@ class ServedExchange:
             return [pack(target, rows) for target, rows in blocks.items()]
 
     def files(self) -> list[Path]:
-        return sorted(self.place.glob(f"*/disk*/{self.transport.name}/*/*.blocks"))
+        return self._found(f"*/disk*/{self.transport.name}/*/*.blocks")
 
     def folders(self) -> list[Path]:
         """Also those that are being removed."""
-        return [path for path in self.place.glob(f"*/disk*/{self.transport.name}*") if path.is_dir()]
+        found = self._found(f"*/disk*/{self.transport.name}*")
+        return [path for path in found if path.suffix != ".tried"]
+
+    def _found(self, pattern: str) -> list[Path]:
+        while True:
+            with suppress(FileNotFoundError):  # a folder was removed while it was looked through
+                return sorted(self.place.glob(pattern))
 
     def one_disk(self) -> None:
         """Have all blocks on the first disk."""
         self._monkeypatch.setattr(secrets, "randbelow", lambda number: 0)
 
     def address(self, executor: str) -> tuple[str, int]:
-        told = (self.place / executor / "disk0" / self.transport.name / ADDRESS).read_text()
-        host, _, port = told.rpartition("|")
-        return host, int(port)
+        """Of the server of an executor."""
+        return _address_in(self.place / executor / "disk0" / self.transport.name / ADDRESS)
 
     def end(self) -> None:
-        """End the exchange, and wait until its servers have removed what they have."""
+        """End the exchange, and wait until its servers have removed what they have, and have ended."""
+        addresses = [*map(_address_in, self._found(f"*/disk0/{self.transport.name}/{ADDRESS}"))]
         self._stack.close()
-        end = time.monotonic() + 30
-        while self.folders() and time.monotonic() < end:
-            time.sleep(0.01)
+        for address in addresses:
+            until_gone(address)
+
+
+def until_gone(address: tuple[str, int]) -> None:
+    """Wait until nobody listens at an address any more."""
+    end = time.monotonic() + 60
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(address):
+                return
+        assert time.monotonic() < end, address
+        time.sleep(0.02)
+
+
+def _address_in(file: Path) -> tuple[str, int]:
+    host, _, port = file.read_text().rpartition("|")
+    return host, int(port)
 
 
 class Finished:

@@ -73,16 +73,23 @@ def writing(cluster: Cluster, spec: Path, place: Path, **variables: str) -> Iter
     with started(command, place / "log", env=known) as job:
         yield job, write
         job.wait()
-    assert not list(write.rglob("*.blocks"))
+    assert not blocks_in(write)
     # What a server leaves that was killed goes with the application.
-    cluster.workers[0].wait_until(lambda: not list((cluster.place / "scratch").rglob("*.blocks")))
+    cluster.workers[0].wait_until(lambda: not blocks_in(cluster.place / "scratch"))
     in_process.check(folder)
     finish(folder)
 
 
+def blocks_in(folder: Path) -> list[Path]:
+    """The files of blocks below a folder."""
+    while True:
+        with suppress(FileNotFoundError):  # a folder was removed while it was looked through
+            return list(folder.rglob("*.blocks"))
+
+
 def blocks_wait(cluster: Cluster, write: Path) -> bool:
     """Whether a map task has left blocks for reduce tasks."""
-    return any((*write.rglob("*.blocks"), *(cluster.place / "scratch").rglob("*.blocks")))
+    return bool(blocks_in(write) or blocks_in(cluster.place / "scratch"))
 
 
 def leaves_are_there(cluster: Cluster, write: Path) -> bool:
@@ -113,7 +120,7 @@ def test_blocks_wait_in_files_of_the_driver_where_executors_share_its_machine_an
 
     def looked(write: Path) -> bool:
         for folder in (write, running.place / "scratch"):
-            seen.update(folder for _ in folder.rglob("*.blocks"))
+            seen.update(folder for _ in blocks_in(folder))
         return leaves_are_there(running, write)
 
     spec, quiet = lake

@@ -28,7 +28,7 @@ ADDRESS = "address"
 """The file in the first folder of a server that says where it listens."""
 
 FOUND, GONE = b"+", b"-"  # what an answer begins with
-CONNECT_SECONDS = 5.0  # to connect, and to prove who one is
+CONNECT_SECONDS = 10.0  # to connect, and to prove who one is
 LONGEST_LINE = 16 << 10  # of a request
 
 _QUIET_SECONDS = 600.0  # after which a client counts as gone
