@@ -22,8 +22,9 @@ from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles
 from hipslake.storage.folder import Storage
 from pyspark.sql import SparkSession
 
+from tests.spark.number_exchange import RESULT, SOURCES, TARGETS, assert_all_came, receive, send
+
 MASTER = {"spark.master": "spark://127.0.0.1:7077"}
-RESULT = pa.schema([("target", pa.int32()), ("n", pa.int64())])
 
 
 @pytest.fixture
@@ -206,32 +207,19 @@ def test_an_exchange_goes_on_where_tasks_lose_sight_of_the_folder(
         monkeypatch.setattr(SparkEngine, "_all_see", lambda self, mark: Path(mark.path).unlink() is None)
 
     def mapper(task: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        for target in (0, 2, 1):
-            yield target, pa.record_batch({"n": pa.array(range(100 * task, 100 * task + 10 * target + 1))})
+        yield from send(task)
         if lost == "after a map task":
             (folder / one_machine._NAME).unlink(missing_ok=True)
 
-    def reducer(target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
-        for block in blocks:
-            numbers = block.rows.column("n")
-            yield pa.record_batch([pa.array([target] * len(numbers), pa.int32()), numbers], schema=RESULT)
-
     found = SparkEngine(spark).exchange(
-        sources=5,
+        sources=SOURCES,
         mapper=mapper,
-        targets=3,
-        reducer=reducer,
+        targets=TARGETS,
+        reducer=receive,
         result=RESULT,
         scratch=Scratch(folder, 1e3),
     )
-    expected = [
-        (target, n)
-        for target in range(3)
-        for task in range(5)
-        for n in range(100 * task, 100 * task + 10 * target + 1)
-    ]
-    told = found.sort_by([("target", "ascending"), ("n", "ascending")])
-    assert list(zip(told["target"].to_pylist(), told["n"].to_pylist(), strict=True)) == expected
+    assert_all_came(found)
     assert not folder.exists()
 
 

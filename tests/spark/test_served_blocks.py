@@ -27,9 +27,8 @@ from hipslake.spark.transport import BlocksOutOfReachError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from tests.spark.number_exchange import RESULT, SOURCES, TARGETS, assert_all_came, receive, send
 from tests.spark.served_exchange import ServedExchange, until_gone
-
-RESULT = pa.schema([("target", pa.int32()), ("n", pa.int64())])
 
 
 @pytest.fixture
@@ -361,17 +360,11 @@ def test_an_exchange_of_spark_goes_through_servers_or_if_blocks_are_lost_through
     monkeypatch.setattr(SparkEngine, "on_this_machine", False)
     seen = tmp_path / "seen"
 
-    def mapper(task: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        for target in (0, 2, 1):
-            yield target, pa.record_batch({"n": pa.array(range(100 * task, 100 * task + 10 * target + 1))})
-
     def reducer(target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         for folder in os.environ["SPARK_LOCAL_DIRS"].split(","):
             with seen.open("a") as file:
                 file.writelines(f"{path}\n" for path in Path(folder).glob("hipslake-*/*/*.blocks"))
-        for block in blocks:
-            numbers = block.rows.column("n")
-            yield pa.record_batch([pa.array([target] * len(numbers), pa.int32()), numbers], schema=RESULT)
+        yield from receive(target, blocks)
 
     class Losing(ThroughServers):
         """Whose blocks are gone before the first reduce task reads them."""
@@ -387,16 +380,14 @@ def test_an_exchange_of_spark_goes_through_servers_or_if_blocks_are_lost_through
     engine = SparkEngine(spark)
     for _ in range(2):
         found = engine.exchange(
-            sources=5, mapper=mapper, targets=3, reducer=reducer, result=RESULT, scratch=Scratch(None, 1e8)
+            sources=SOURCES,
+            mapper=send,
+            targets=TARGETS,
+            reducer=reducer,
+            result=RESULT,
+            scratch=Scratch(None, 1e8),
         )
-        expected = [
-            (target, n)
-            for target in range(3)
-            for task in range(5)
-            for n in range(100 * task, 100 * task + 10 * target + 1)
-        ]
-        told = found.sort_by([("target", "ascending"), ("n", "ascending")])
-        assert list(zip(told["target"].to_pylist(), told["n"].to_pylist(), strict=True)) == expected
+        assert_all_came(found)
     names = {Path(line).parents[1] for line in seen.read_text().splitlines()} if seen.exists() else set()
     assert len(names) == (2 if lost == "never" else 0)
     until(lambda: not any(path.exists() for path in names))
