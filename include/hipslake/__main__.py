@@ -1,8 +1,6 @@
 """`python -m hipslake`: the command line."""
 
-import sys
-
-from hipslake.cli.main import main
+from hipslake.cli.main import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

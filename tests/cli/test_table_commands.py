@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hipslake.sources import prefetching
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
@@ -228,3 +230,57 @@ def test_as_a_process_of_its_own_a_sink_does_without_pandas_and_requests(
     alone, beside = (scanned(tmp_path, name).sort_by("id") for name in ("sky.alone", "sky.beside"))
     assert alone.num_rows == 3
     assert alone.equals(beside)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"partition": ["healpix[1]", "truncate[4](name)"]},
+        {"partition": ["healpix[0]"], "sort": ["id"], "columns": ["id", "name"]},
+    ],
+    ids=["as they are", "partitioned", "some columns"],
+)
+def test_rows_that_are_read_before_the_sink_asks_are_those_of_the_files_as_it_lists_them(
+    command: Command, specs: Path, landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any
+) -> None:
+    for path in landing.iterdir():
+        rows = pq.read_table(path)
+        pq.write_table(rows.append_column("_healpix_29", pa.array(range(rows.num_rows), pa.int64())), path)
+    source = files_of(landing) | ({"columns": given.pop("columns")} if "columns" in given else {})
+    served: list[bool] = []
+
+    def begin(prefetch: Any) -> None:
+        begun(prefetch)
+        prefetch._thread.join()
+        if changed:
+            rows = pq.read_table(landing / "2026-11-05.parquet").slice(100)
+            pq.write_table(rows, landing / "2026-11-05.parquet")
+
+    def taken(*asked: Any) -> Any:
+        found = prefetching.prefetched(*asked)
+        served.append(found is not None)
+        return found
+
+    begun, changed = prefetching._Prefetch.begin, False
+    monkeypatch.setattr(prefetching._Prefetch, "begin", begin)
+    monkeypatch.setattr("hipslake.steps.sink.source_rows.prefetched", taken)
+    write(specs, "early", table="sky.early", source=source, **given)
+    write(specs, "late", table="sky.late", source=source, **given)
+    write(specs, "changed", table="sky.changed", source=source, **given)
+    assert command("sink", "early").code == 0
+    assert sum(served) == 2  # they may be counted before, by few columns
+    with monkeypatch.context() as without:
+        without.setattr("hipslake.api.table_runs.prefetching_rows", lambda *_: nullcontext())
+        served.clear()
+        assert command("sink", "late").code == 0
+        assert not any(served)
+    early, late = (scanned(tmp_path, f"sky.{name}").sort_by("id") for name in ("early", "late"))
+    assert early.num_rows == 800
+    assert repr(early.to_pylist()) == repr(late.to_pylist())  # with NaN
+    changed = True  # after it was read, before it is listed
+    assert command("sink", "changed").code == 0
+    assert sum(served) == 1
+    found = scanned(tmp_path, "sky.changed").sort_by("id")
+    assert found.num_rows == 700
+    assert set(found["id"].to_pylist()) < set(late["id"].to_pylist())

@@ -67,3 +67,31 @@ def test_pandas_is_imported_only_for_frames(how: str, imported: str) -> None:
     program = [sys.executable, "-c", WITHOUT_PANDAS, how]
     ran = subprocess.run(program, check=True, capture_output=True, text=True)
     assert ran.stdout.split() == [imported]
+
+
+ENDED = """
+import atexit, sys, threading, time
+from hipslake.engine.own_process import end_process
+class Held:
+    def __del__(self): print("freed")
+held = Held()
+atexit.register(lambda: print("told"))
+def work():
+    time.sleep(0.3)
+    print("worked")
+if sys.argv[1] != "none":
+    threading.Thread(target=work, daemon=sys.argv[1] == "daemon").start()
+print("error", file=sys.stderr)
+end_process(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("threads", "printed"),
+    [("none", ["told"]), ("daemon", ["told"]), ("working", ["worked", "told", "freed"])],
+)
+def test_an_ended_process_has_called_and_printed_all_and_waited_for_threads(
+    threads: str, printed: list[str]
+) -> None:
+    ran = subprocess.run([sys.executable, "-c", ENDED, threads], check=False, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.splitlines(), ran.stderr) == (7, printed, "error\n")

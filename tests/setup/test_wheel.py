@@ -84,7 +84,7 @@ def test_it_names_the_plugin_the_provider_and_the_command(unpacked: Path) -> Non
     lines = (folder / "entry_points.txt").read_text().split("\n")
     assert "hipslake = hipslake_airflow.plugin:HipslakePlugin" in lines
     assert "provider_info = hipslake_airflow.provider_info:provider_info" in lines
-    assert "hipslake = hipslake.cli.main:main" in lines
+    assert "hipslake = hipslake.cli.main:run" in lines
 
 
 def test_without_extras_it_asks_for_neither_airflow_nor_spark(unpacked: Path) -> None:

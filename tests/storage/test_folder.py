@@ -13,8 +13,12 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.core import split_protocol
 from hipslake.errors import NotWritableError, StorageError
 from hipslake.storage.folder import Entry, Storage
+from hipslake.storage.folder_paths import _scheme_and_path
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.stores.ranges import read_ranges
 
@@ -307,3 +311,8 @@ def test_many_files_are_written_and_deleted_and_none_below_a_mount(storage: Stor
     with pytest.raises(NotWritableError, match="mounted"):
         mounting.delete_all(["d", "mounted/f"])
     assert [entry.path for entry in storage.list(recursive=True)] == ["d"]
+
+
+@given(st.text(alphabet="s3:/dat~.\\", max_size=12))
+def test_schemes_and_paths_are_cut_as_fsspec_cuts_them(uri: str) -> None:
+    assert _scheme_and_path(uri) == tuple(split_protocol(uri))

@@ -13,6 +13,7 @@ from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_rows import FileRowsSpec
 from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.run import Window
+from hipslake.steps.sink.prefetched_rows import prefetching_rows
 from hipslake.steps.sink.request import SinkReport, SinkRequest
 
 if TYPE_CHECKING:
@@ -93,11 +94,15 @@ def sink_by_spec(
             f"{spec.name}: is fed by a stream; its DAG iceberg_sink__{spec.name} drains that, or "
             "hipslake.sink in foreachBatch"
         )
-    with StepRunner(warehouse, "iceberg_sink", spec.name, spark=spark, told=told) as runner:
+    window = _window_of(spec, interval)
+    with (
+        prefetching_rows(spec, window, spark),
+        StepRunner(warehouse, "iceberg_sink", spec.name, spark=spark, told=told) as runner,
+    ):
         runner.resolve(
             "resolve:sink",
             spec_file=os.fspath(spec_file),
-            window=_window_of(spec, interval),
+            window=window,
             wait_minutes=0.0,
             force=force,
             allow_empty=allow_empty,

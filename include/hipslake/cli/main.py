@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from hipslake.cli.repeated_options import OneValueParser
-from hipslake.engine.own_process import leave_pandas_out, tune_process
+from hipslake.engine.own_process import end_process, leave_pandas_out, tune_process
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -44,6 +45,11 @@ exit codes:
   4    it failed, and may pass when it is tried again: the store did not answer, or others were first
   130  it was interrupted; nothing is half published
 """
+
+
+def run() -> NoReturn:
+    """Run the command of this process, and end with its exit code."""
+    end_process(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
-from hipslake.sources.csv.text_blocks import LONGEST_ROW
 from hipslake.sources.file_listing import located
 from hipslake.sources.held_sources import held_source
 from hipslake.sources.looks_at_files import look_beside
 from hipslake.sources.source_file import (
     LIST_AGAIN,
+    LONGEST_ROW,
     VALUES_RATIO,
     SourceFile,
     Split,

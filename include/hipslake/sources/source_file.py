@@ -13,6 +13,8 @@ ALWAYS_FINE = 1 << 30
 """Bytes that any file may become."""
 VALUES_RATIO = 1000
 """Bytes of values per byte of a file, at most, where values are stored once and named often."""
+LONGEST_ROW = 64 << 20
+"""Bytes of a row, or of a value, that are read at once."""
 UNPACKED_RATIO = 100
 """Bytes of a temporary file per byte of the compressed one, at most."""
 LIST_AGAIN = "start a new run, or clear this one from the task that lists the files (`inputs`) on"

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from hipslake.errors import InputError
 from hipslake.sources.source_file import SourceFile
-from hipslake.sources.votable.xml import VotableParser
 
 VOTABLE = b"IVOA.VOTable-Parquet.content"
 """The key of the footer's metadata that holds the VOTable."""
@@ -34,6 +33,8 @@ def described_by_votable(schema: pa.Schema, file: SourceFile) -> pa.Schema:
     content = (schema.metadata or {}).get(VOTABLE)
     if content is None:
         return schema
+    from hipslake.sources.votable.xml import VotableParser  # few files have one
+
     parser = VotableParser(None, file, with_rows=False)
     try:
         parser.feed(content)

@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsspec.registry import known_implementations, registry
-
 from hipslake.errors import PathError
 from hipslake.specs.secrets import secret_in
 
@@ -32,8 +30,11 @@ def check_protocol(protocol: str, uri: str) -> None:
     ------
     PathError
     """
-    registered = protocol in registry and protocol not in known_implementations
-    if protocol not in STORES and not registered:
+    if protocol in STORES:
+        return
+    from fsspec.registry import known_implementations, registry  # a local warehouse needs none of it
+
+    if protocol not in registry or protocol in known_implementations:
         raise PathError(f"{uri!r}: {protocol!r} is no store that is read here; there are {', '.join(STORES)}")
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from fsspec.core import split_protocol
-
 from hipslake.errors import PathError
 from hipslake.storage.access import check_protocol, refuse_secret
 from hipslake.storage.addresses import is_same_address
@@ -37,7 +35,7 @@ class FolderPaths:
         """
         _check_characters(str(uri))
         refuse_secret(str(uri))
-        protocol, path = split_protocol(str(uri))
+        protocol, path = _scheme_and_path(str(uri))
         if protocol is None and "://" in path:  # one letter is a drive to fsspec
             raise PathError(f"{path!r} names no store; give a path, or a URI such as s3://bucket/folder")
         if protocol in (None, "file", "local"):
@@ -115,6 +113,16 @@ class FolderPaths:
 
 def _below(root: str, path: str) -> str:
     return root + ("" if root.endswith("/") or not path else "/") + path
+
+
+def _scheme_and_path(uri: str) -> tuple[str | None, str]:
+    """Cut a URI as fsspec does: one letter is a drive, and `data:` has no slashes."""
+    scheme, separator, path = uri.partition("://")
+    if separator and len(scheme) > 1:
+        return scheme, path
+    if uri.startswith("data:"):
+        return "data", uri.removeprefix("data:")
+    return None, uri
 
 
 def _check_characters(path: str) -> None:

@@ -12,12 +12,11 @@ import numpy as np
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, decompressed
 from hipslake.sources.seek_points import seek_points
-from hipslake.sources.source_file import SeekPoint, SourceFile, Split
+from hipslake.sources.source_file import LONGEST_ROW, SeekPoint, SourceFile, Split
 from hipslake.sources.source_reader import SPLIT_BYTES, Source
 from hipslake.specs.source_spec import CsvOptions, EcsvOptions, SourceSpec
 
 BLOCK_BYTES = 8 << 20
-LONGEST_ROW = 64 << 20
 DIVIDED_BYTES = 64 << 20
 """What a compressed file has at least, for several tasks to read it."""
 _DIVIDED_FILES = 16  # at most: more than that are as many tasks

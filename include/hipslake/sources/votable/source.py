@@ -10,9 +10,8 @@ import pyarrow as pa
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import decompressed, explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.csv.text_blocks import LONGEST_ROW
 from hipslake.sources.fixed_arrays import rows_at_once
-from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_file import LONGEST_ROW, SourceFile, Split
 from hipslake.sources.source_reader import SPLIT_BYTES, Columns, DescribedSource
 from hipslake.sources.votable.binary import cut_rows, decode_binary
 from hipslake.sources.votable.fields import VotableField

@@ -8,8 +8,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from hipslake.errors import CorruptFileError, InputError
-from hipslake.sources.csv.text_blocks import LONGEST_ROW
-from hipslake.sources.source_file import SourceFile
+from hipslake.sources.source_file import LONGEST_ROW, SourceFile
 from hipslake.sources.votable.fields import VotableField, read_field
 
 Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]

@@ -28,6 +28,15 @@ ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""
 
 
+def files_of(spec: TableSpec, window: Window) -> SourceSpec:
+    """The files of a run, with the window put into their URI; only of a spec that sinks files."""
+    assert isinstance(spec.source, FileRowsSpec)
+    files = spec.source.files
+    if not spec.needs_interval or window.start is None:
+        return files
+    return files.of_interval(window.start, window.end)
+
+
 class FrozenSink(FrozenStart):
     """Everything that a run of a table spec depends on, resolved once; what it sinks is in `FrozenOrders`."""
 
@@ -42,12 +51,8 @@ class FrozenSink(FrozenStart):
 
     @property
     def source(self) -> SourceSpec:
-        """The files of the run, with the window put into their URI; only of a spec that sinks files."""
-        assert isinstance(self.spec.source, FileRowsSpec)
-        files = self.spec.source.files
-        if not self.spec.needs_interval or self.window.start is None:
-            return files
-        return files.of_interval(self.window.start, self.window.end)
+        """The files of the run, as of `files_of`."""
+        return files_of(self.spec, self.window)
 
 
 class FrozenOrders(Frozen):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, InputError, PlanError, SpecError
-from hipslake.steps.sink.replaced_rows import Replaced
+from hipslake.steps.sink.replaced import Replaced
 from hipslake.steps.sink.sink_try import NO_POSITIONS, RowPositions, SinkTry, without
 from hipslake.tables.protocol import LiveFile
 from hipslake.tables.stored_files import StoredFile, read_data_file

@@ -20,10 +20,9 @@ from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.specs.table_writing import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.count_rows import count_rows
-from hipslake.steps.sink.earlier_sink import write_kept
 from hipslake.steps.sink.known_sinks import check_not_sunk_earlier
 from hipslake.steps.sink.position_deletes import write_deletes
-from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
+from hipslake.steps.sink.replaced import Replaced
 from hipslake.steps.sink.sink_statistics import check_counted, sketches_of_staying
 from hipslake.steps.sink.sink_try import NO_POSITIONS, NewRows, SinkTry
 from hipslake.steps.sink.source_records import SourceRecords, check_operations
@@ -313,6 +312,10 @@ class _Sink:
 
     def _written(self, tried: SinkTry) -> WrittenRows:
         """Count the rows of a try, plan its files, and write them."""
+        # Rows that are written as they come need nothing of it.
+        from hipslake.steps.sink.earlier_sink import write_kept
+        from hipslake.steps.sink.replaced_rows import find_replaced
+
         phases = self._phases
         with phases("count"):
             counted = count_rows(tried, NO_POSITIONS)
@@ -363,6 +366,8 @@ class _Sink:
             if now.marks.of(order.key) != before or now.marks.may_stand(order.key) != tried.doubtful:
                 raise ConflictError(f"table {order.spec.table}: another run has sunk {order.key} meanwhile")
             if now.version != tried.table.version:
+                from hipslake.steps.sink.replaced_rows import check_none_came  # seldom
+
                 check_none_came(tried, now, counted, replaced)
 
         mark = SinkMark(

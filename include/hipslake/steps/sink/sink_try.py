@@ -11,12 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.engine.model import Engine
-from hipslake.predicates.evaluation import truth
 from hipslake.sources.source_reader import BATCH_ROWS
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.sink.source_rows import Rows
 from hipslake.storage.folder import Storage
-from hipslake.tables.file_pruning import in_interval
 from hipslake.tables.fitting import conformed
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.protocol import TableState, TableWrite
@@ -92,6 +90,9 @@ class Interval:
 
     def holds(self, rows: pa.RecordBatch) -> pa.Array:
         """Whether each row lies in it; null where it has no time."""
+        from hipslake.predicates.evaluation import truth  # an append needs nothing of it
+        from hipslake.tables.file_pruning import in_interval
+
         return truth(in_interval(self.column, self.start, self.end), rows).combine_chunks()
 
 

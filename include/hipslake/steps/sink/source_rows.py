@@ -13,6 +13,7 @@ import pyarrow as pa
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError
 from hipslake.sources import Source, open_source
+from hipslake.sources.prefetching import prefetched
 from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.tables.sink_order import BatchRows, FileRows, VersionRows
@@ -135,7 +136,8 @@ class _RowsOfFiles:
     ) -> Iterator[pa.RecordBatch]:
         for split in self.splits.between(*self.runs[task]):
             wanted = list(columns) or self.schema.names[:1]
-            yield from self.source.read(split, self.schema, wanted, batch_rows=batch_rows)
+            early = prefetched(split, self.schema, wanted) if batch_rows == BATCH_ROWS else None
+            yield from early or self.source.read(split, self.schema, wanted, batch_rows=batch_rows)
 
 
 def _joined_splits(splits: SplitList) -> int:

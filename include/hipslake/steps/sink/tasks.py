@@ -25,7 +25,7 @@ from hipslake.steps.row_routing import runs_of, stable_order
 from hipslake.steps.sink.clustered_rows import RowClustering
 from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.file_runs import FileRuns, by_file
-from hipslake.steps.sink.replaced_rows import Replaced
+from hipslake.steps.sink.replaced import Replaced
 from hipslake.steps.sink.sink_try import NewRows, RowPositions, SinkTry, without
 from hipslake.storage.atomic import synced_behind
 from hipslake.tables.fitting import from_internal

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hipslake.engine.model import Engine
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.steps.sink.count_rows import Counted
-from hipslake.steps.sink.replaced_rows import Replaced
+from hipslake.steps.sink.replaced import Replaced
 from hipslake.steps.sink.rolling_files import RollingFiles, TooManyValuesError, may_roll, sample_rows
 from hipslake.steps.sink.sink_try import SinkTry
 from hipslake.steps.sink.streamed_files import MOST_FILES, PlannedFiles, StreamedFiles, may_stream

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.table import Table
@@ -20,8 +21,6 @@ from hipslake.tables.branch_protocol import BranchState
 from hipslake.tables.iceberg.branch_publishing import drop_branch, publish_branch
 from hipslake.tables.iceberg.branches import branch_of, is_published, on_branch
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
-from hipslake.tables.iceberg.compacted_table import IcebergCompaction
-from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.iceberg_state import IcebergState
 from hipslake.tables.iceberg.table_shape import evolve_table, fitting_table
 from hipslake.tables.iceberg.write_folders import (
@@ -29,6 +28,9 @@ from hipslake.tables.iceberg.write_folders import (
 )
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.protocol import ShapedTable, TableState, TableVacuumOutcome, WriteChange
+
+if TYPE_CHECKING:
+    from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 
 
 class IcebergTable:
@@ -98,11 +100,15 @@ class IcebergTable:
     def vacuum(
         self, retention: Retention, *, now: datetime, dry_run: bool = True, orphan_days: float | None = None
     ) -> TableVacuumOutcome:
+        from hipslake.tables.iceberg.expire_snapshots import vacuum_table  # a sink needs nothing of it
+
         return vacuum_table(
             self._catalog, self._name, retention, now=now, dry_run=dry_run, orphan_days=orphan_days
         )
 
     def compaction(self, run: Storage, by: ClusterMark | None = None) -> IcebergCompaction:
+        from hipslake.tables.iceberg.compacted_table import IcebergCompaction  # a sink needs nothing of it
+
         return IcebergCompaction(self._catalog, self._name, run, by)
 
 
