@@ -55,7 +55,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     )
     report = compact_table_request.CompactTableReport
     worked(options, steps, "compact_table", compact_table_run.run, request, report)
-    tell(steps, watch)
+    tell(steps.reports, watch)
     return []
 
 
@@ -79,7 +79,7 @@ def merge(options: Any, watch: task.Stopwatch) -> list[str]:
         step = STEPS["sink"]
         options.engine = "here" if step.bytes_to_handle(request) < step.spark_above_bytes else "spark"
     worked(options, steps, "sink_iceberg", sink_run.run, request, report)
-    tell(steps, watch)
+    tell(steps.reports, watch)
     return []
 
 

@@ -9,11 +9,12 @@ Spark and interpreters costs; the whole process has it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from hipslake.engine.model import Engine
-from hipslake.engine.own_process import leave_pandas_out, tune_process
+from hipslake.engine.own_process import end_process, leave_pandas_out, tune_process
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
 
@@ -62,12 +63,19 @@ def upsert(options: Any, watch: task.Stopwatch) -> list[str]:
 
 
 def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
+    output = options.output.resolve()
+    os.environ["HIPSLAKE_STATE"] = str(output / "state")
+    warehouse, dag = output / "warehouse", f"iceberg_sink__{NAME}"
+    spec_file = output / f"{NAME}.yaml"
+    spec_file.write_text(SINK.format(source=options.source.resolve(), more=more))
+    if options.engine == "here":
+        _sink_alone(spec_file, warehouse, watch)
+        return
     # What steps import is imported before the clock of a step runs: see benchmarks/hipslake_ingest.py. Each
     # task imports what its own steps need, as in a DAG.
     import pyiceberg.catalog.sql  # noqa: F401
     from hipslake.steps.sink import request as sink_request
     from hipslake.steps.sink import resolve_sink, sink_files
-    from hipslake.steps.sink import run as sink_run
     from hipslake.steps.sink.request import (
         ResolveSinkReport,
         ResolveSinkRequest,
@@ -75,11 +83,6 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
         SinkFilesRequest,
     )
 
-    output = options.output.resolve()
-    os.environ["HIPSLAKE_STATE"] = str(output / "state")
-    warehouse, dag = output / "warehouse", f"iceberg_sink__{NAME}"
-    spec_file = output / f"{NAME}.yaml"
-    spec_file.write_text(SINK.format(source=options.source.resolve(), more=more))
     uri = run_uri(str(warehouse), dag, "benchmark")
     steps = RunSteps(uri, output)
     resolving = ResolveSinkRequest(
@@ -87,15 +90,22 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
     )
     steps.here(resolve_sink.run, resolving, ResolveSinkReport)
     steps.here(sink_files.run, SinkFilesRequest(run_uri=uri), SinkFilesReport)
-    worked(
-        options,
-        steps,
-        "sink_iceberg",
-        sink_run.run,
-        sink_request.SinkRequest(run_uri=uri),
-        sink_request.SinkReport,
-    )
-    tell(steps, watch)
+    steps.in_spark("sink_iceberg", sink_request.SinkRequest(run_uri=uri), sink_request.SinkReport)
+    tell(steps.reports, watch)
+
+
+def _sink_alone(spec_file: Path, warehouse: Path, watch: task.Stopwatch) -> None:
+    """Sink as `hipslake sink` does: this process does all of it."""
+    from hipslake.api.table_runs import sink_by_spec
+
+    reports: dict[str, Report] = {}
+
+    def told(step: str, report: Report | None) -> None:
+        if report is not None:
+            reports[step] = report
+
+    sink_by_spec(spec_file, warehouse=warehouse, spark=False, told=told)
+    tell(reports, watch)
 
 
 def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
@@ -124,7 +134,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     )
     job, report = "compact_table", compact_table_request.CompactTableReport
     worked(options, steps, job, compact_table_run.run, request, report)
-    tell(steps, watch)
+    tell(steps.reports, watch)
     return task.parquet_files(output / "data")
 
 
@@ -145,11 +155,11 @@ def worked(
         steps.in_spark(job, request, report)
 
 
-def tell(steps: RunSteps, watch: task.Stopwatch) -> None:
+def tell(reports: Mapping[str, Report], watch: task.Stopwatch) -> None:
     """Take the phases from the reports of the steps, but for the start of the session."""
     watch.phases = {
         f"{step}: {phase}": seconds
-        for step, report in steps.reports.items()
+        for step, report in reports.items()
         for phase, seconds in report.seconds.items()
         if phase not in SESSION_PHASES
     }
@@ -159,3 +169,4 @@ if __name__ == "__main__":
     tune_process()  # as the command line does
     leave_pandas_out()
     task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert, "few_keys": upsert})
+    end_process(0)
