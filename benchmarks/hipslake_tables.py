@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hipslake.engine.model import Engine
-from hipslake.engine.own_process import end_process, leave_pandas_out, tune_process
+from hipslake.engine.own_process import OF_A_COMMAND, end_process, leave_pandas_out, tune_process
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
 
@@ -166,7 +166,7 @@ def tell(reports: Mapping[str, Report], watch: task.Stopwatch) -> None:
 
 
 if __name__ == "__main__":
-    tune_process()  # as the command line does
+    tune_process(OF_A_COMMAND)  # as the command line does
     leave_pandas_out()
     task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert, "few_keys": upsert})
     end_process(0)

@@ -147,6 +147,19 @@ def test_files_that_cannot_be_listed_or_read_early_hinder_nothing(tmp_path: Path
         assert prefetched(splits[0], schema, schema.names) is None
 
 
+def test_a_store_is_not_asked_and_files_that_do_not_tell_their_types_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    asked = []
+    monkeypatch.setattr(Source, "list_files", asked.append)
+    for uri, form in (("memory://early/*.parquet", "parquet"), (f"{tmp_path}/*.csv", "csv")):
+        spec = SourceSpec.model_validate({"uri": uri, "format": form})
+        with prefetching.prefetching(spec, split_bytes=SPLIT_BYTES):
+            pass
+    assert not asked
+
+
 def test_the_thread_ends_with_the_block_though_nobody_has_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

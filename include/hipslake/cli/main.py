@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from hipslake.cli.repeated_options import OneValueParser
-from hipslake.engine.own_process import end_process, leave_pandas_out, tune_process
+from hipslake.engine.own_process import OF_A_COMMAND, end_process, leave_pandas_out, tune_process
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     is_own_process = arguments is None
     if is_own_process:
-        tune_process()
+        tune_process(OF_A_COMMAND)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser(arguments)
     try:

@@ -13,10 +13,13 @@ from importlib.util import find_spec
 from typing import NoReturn
 
 _PR_SET_THP_DISABLE = 41  # linux/prctl.h
-_COLLECTED_AFTER = (300_000, 20, 20)  # new objects, and collections of the younger generation
+OF_A_COMMAND = 300_000
+"""New objects after which a command line looks for garbage: more than its modules and models are."""
+
+_YOUNGER = 20  # collections of a generation, between two of the next
 
 
-def tune_process() -> None:
+def tune_process(collected_after: int = 50_000) -> None:
     """Set up a process of our own: a command line, the driver of a Spark job, or one of its workers.
 
     Not for the processes of others that use the library. Garbage is collected less often, and not once more
@@ -24,10 +27,15 @@ def tune_process() -> None:
     took a sixth of the time of imports, and a fifth of a second at the end. pydantic looks for no plugins
     among the packages that are installed. There are no huge pages; and numpy, if it is imported later, starts
     no threads for linear algebra, of which the library has next to none.
+
+    Parameters
+    ----------
+    collected_after : int, optional
+        New objects after which garbage is looked for. What garbage holds, such as rows, stays as long.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.set_threshold(collected_after, _YOUNGER, _YOUNGER)
     atexit.register(gc.freeze)
     use_small_pages()
 

@@ -16,9 +16,11 @@ from contextvars import copy_context
 import pyarrow as pa
 
 from hipslake.errors import HipslakeError
+from hipslake.sources.file_listing import rooted
 from hipslake.sources.formats import open_source
 from hipslake.sources.source_file import Split
 from hipslake.sources.source_reader import Source, selected
+from hipslake.specs.environment import expand
 from hipslake.specs.source_spec import SourceSpec
 
 MOST_BYTES = 256 << 20
@@ -150,15 +152,17 @@ class _Prefetch:
     def _read(self) -> None:
         with suppress(HipslakeError, OSError):
             source = open_source(self._spec)
+            folder, _ = rooted(expand(self._spec.uri))
+            if not (folder.is_local and source.tells_types):  # else only all of the data tell them
+                return
             files = source.list_files()
-            if len(files) > _MOST_FILES or not all(file.is_local for file in files):
+            if len(files) > _MOST_FILES:
                 return
             if self._most_bytes is not None and sum(file.size for file in files) > self._most_bytes:
                 return
             splits = source.splits(files, self._split_bytes)
             schema = source.schema(files)
-            if schema is None:  # only all of the data tell it
-                return
+            assert schema is not None, "headers tell it"
             with suppress(KeyError):  # a column that is not there
                 self._wanted = selected(schema, self._columns)
                 for split in splits:
