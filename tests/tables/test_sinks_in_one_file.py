@@ -244,7 +244,7 @@ Hinder = Callable[[Lake], None]
 def test_a_compaction_in_the_middle_of_a_sink_has_it_look_again(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hipslake.steps.sink import sink_table as module
+    from hipslake.steps.sink import earlier_sink as module
 
     night(lake, 0, rows(1, 2))
     night(lake, 1, rows(11))
