@@ -43,9 +43,9 @@ def tune_process(collected_after: int = 50_000) -> None:
 def end_process(code: int) -> NoReturn:
     """End a process of our own, whose work is done, without taking apart what it has in memory.
 
-    What was registered to be called at the end is called, and what was printed is written. To free modules
-    and models one by one takes 70 ms. Where threads still work, the process ends as others do, when they
-    have ended.
+    What was registered to be called at the end is called, and what was printed is written; only modules and
+    models are not freed one by one. Where threads still work, the process ends as others do, when they have
+    ended.
 
     Parameters
     ----------
