@@ -1,7 +1,8 @@
 """Our side of the table benchmark: the steps of the DAGs, one after the other, without Airflow.
 
 Steps that need no Spark run in this process, the others by `spark-submit`. `seconds` leave out what starting
-Spark and interpreters costs; the whole process has it.
+Spark and interpreters costs; the whole process has it. As the command line does, it imports libraries once its
+own process is set up.
 
     python -m benchmarks.hipslake_tables --task sink --source S --output O --rows 2M --report report.json
 """
@@ -11,15 +12,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hipslake.engine.model import Engine
 from hipslake.engine.own_process import OF_A_COMMAND, end_process, leave_pandas_out, tune_process
-from hipslake.steps.report import Report, Request
-from hipslake.steps.run import run_uri
 
 from benchmarks import table_task as task
-from benchmarks.our_steps import SESSION_PHASES, RunSteps
+
+if TYPE_CHECKING:
+    from hipslake.engine.model import Engine
+    from hipslake.steps.report import Report, Request
+
+    from benchmarks.our_steps import RunSteps
 
 NAME, TABLE = "stars", "sky.stars"  # as of benchmarks/pyiceberg_tables.py
 
@@ -75,6 +78,7 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
     # task imports what its own steps need, as in a DAG.
     import pyiceberg.catalog.sql  # noqa: F401
     from hipslake.steps.sink import request as sink_request
+    from hipslake.steps.run import run_uri
     from hipslake.steps.sink import resolve_sink, sink_files
     from hipslake.steps.sink.request import (
         ResolveSinkReport,
@@ -82,6 +86,8 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
         SinkFilesReport,
         SinkFilesRequest,
     )
+
+    from benchmarks.our_steps import RunSteps
 
     uri = run_uri(str(warehouse), dag, "benchmark")
     steps = RunSteps(uri, output)
@@ -114,6 +120,9 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     from hipslake.specs.spec_folder import load_spec
     from hipslake.steps.compact_table import request as compact_table_request
     from hipslake.steps.compact_table import run as compact_table_run
+    from hipslake.steps.run import run_uri
+
+    from benchmarks.our_steps import RunSteps
 
     output, dag = options.output.resolve(), f"table_compact__{NAME}"
     size = sum(path.stat().st_size for path in options.source.iterdir())
@@ -157,6 +166,8 @@ def worked(
 
 def tell(reports: Mapping[str, Report], watch: task.Stopwatch) -> None:
     """Take the phases from the reports of the steps, but for the start of the session."""
+    from benchmarks.our_steps import SESSION_PHASES
+
     watch.phases = {
         f"{step}: {phase}": seconds
         for step, report in reports.items()

@@ -1,10 +1,13 @@
-"""When the kernel writes new files to disk: Linux only, without effect on other systems."""
+"""How new files of this machine are written; on Linux, also when the kernel writes them to disk."""
 
 from __future__ import annotations
 
 import ctypes
 import math
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +31,22 @@ def bytes_kept_unwritten(vm: Path = Path("/proc/sys/vm"), memory: Path = Path("/
         return math.inf
     available = machine_memory(memory)
     return math.inf if available is None else share * available
+
+
+@contextmanager
+def native_output(file: BinaryIO) -> Iterator[BinaryIO | pa.NativeFile]:
+    """Give a new, empty file to Arrow: one of this machine as a stream of Arrow's own, others as they are.
+
+    For each page that Arrow writes to a file of Python's it takes Python's global lock, twice and more, and
+    threads that write Parquet wait for each other. The stream is closed when the block ends, the file is not.
+    """
+    try:
+        file.fileno()
+    except OSError:  # a file in memory, or in a store
+        yield file
+        return
+    with pa.OSFile(os.fspath(file.name), "wb") as output:
+        yield output
 
 
 def start_write_out(descriptor: int) -> None:

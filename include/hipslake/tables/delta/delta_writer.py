@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
+from hipslake.storage.write_out import native_output
 from hipslake.tables.delta.delta_files import DATA, WrittenDeltaFile, folder_of, partition_texts
 from hipslake.tables.delta.delta_log import LogState
 from hipslake.tables.delta.delta_statistics import FileStatistics, indexed_columns
@@ -107,7 +108,11 @@ class DeltaWriter:
     def _opened(self, texts: Mapping[str, str | None], name: str) -> Iterator[OpenDeltaFile]:
         folder, _, last = name.rpartition("/")
         path = Storage.join(folder, folder_of(texts), f"{last}.parquet")
-        with self.storage.open(path, "wb") as file, closing(OpenDeltaFile(self, file)) as opened:
+        with (
+            self.storage.open(path, "wb") as file,
+            native_output(file) as output,
+            closing(OpenDeltaFile(self, output)) as opened,
+        ):
             yield opened
             opened.end()
         opened.written = WrittenDeltaFile(

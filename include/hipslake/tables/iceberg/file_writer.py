@@ -34,6 +34,7 @@ from pyiceberg.types import DateType, IcebergType, TimestampType, TimestamptzTyp
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
+from hipslake.storage.write_out import native_output
 from hipslake.tables.growing_parquet import GrowingParquet
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.iceberg.data_locations import DATA_PATH, SPREAD, data_location, folder_of_write
@@ -167,7 +168,11 @@ class FileWriter:
         It has its place once the block has ended, and has none if that raises.
         """
         path = f"{name}.parquet"
-        with self.storage.open(path, "wb") as file, closing(OpenFile(self, file)) as opened:
+        with (
+            self.storage.open(path, "wb") as file,
+            native_output(file) as output,
+            closing(OpenFile(self, output)) as opened,
+        ):
             yield opened
             opened.end()
         opened.written = self._told(opened, path, partition)

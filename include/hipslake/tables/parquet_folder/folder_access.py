@@ -16,6 +16,7 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns
 from hipslake.storage.plain_json import plain_json
+from hipslake.storage.write_out import native_output
 from hipslake.tables.alike_row_groups import alike_row_groups
 from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.new_files import NewFile
@@ -94,8 +95,9 @@ class FolderAccess:
         rows = in_sort_order(rows, self.sort).replace_schema_metadata(metadata or None)
         with (
             storage.open(path, "wb") as file,
+            native_output(file) as output,
             pq.ParquetWriter(
-                file,
+                output,
                 rows.schema,
                 compression="zstd",
                 use_dictionary=repeating_columns(rows),
