@@ -1,8 +1,8 @@
 """Our side of the table benchmark: the steps of the DAGs, one after the other, without Airflow.
 
 Steps that need no Spark run in this process, the others by `spark-submit`. `seconds` leave out what starting
-Spark and interpreters costs; the whole process has it. As the command line does, it imports libraries once its
-own process is set up.
+Spark and interpreters costs; the whole process has it. Libraries are imported once the process is set up, as
+by the command line.
 
     python -m benchmarks.hipslake_tables --task sink --source S --output O --rows 2M --report report.json
 """
@@ -14,7 +14,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hipslake.engine.own_process import OF_A_COMMAND, end_process, leave_pandas_out, tune_process
+from hipslake.cli.main import SELDOM_USED
+from hipslake.engine.own_process import (
+    OF_A_COMMAND,
+    end_process,
+    import_when_used,
+    leave_pandas_out,
+    tune_process,
+)
 
 from benchmarks import table_task as task
 
@@ -77,8 +84,8 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> None:
     # What steps import is imported before the clock of a step runs: see benchmarks/hipslake_ingest.py. Each
     # task imports what its own steps need, as in a DAG.
     import pyiceberg.catalog.sql  # noqa: F401
-    from hipslake.steps.sink import request as sink_request
     from hipslake.steps.run import run_uri
+    from hipslake.steps.sink import request as sink_request
     from hipslake.steps.sink import resolve_sink, sink_files
     from hipslake.steps.sink.request import (
         ResolveSinkReport,
@@ -179,5 +186,6 @@ def tell(reports: Mapping[str, Report], watch: task.Stopwatch) -> None:
 if __name__ == "__main__":
     tune_process(OF_A_COMMAND)  # as the command line does
     leave_pandas_out()
+    import_when_used(*SELDOM_USED)
     task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert, "few_keys": upsert})
     end_process(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,45 @@ def test_pandas_is_imported_only_for_frames(how: str, imported: str) -> None:
     program = [sys.executable, "-c", WITHOUT_PANDAS, how]
     ran = subprocess.run(program, check=True, capture_output=True, text=True)
     assert ran.stdout.split() == [imported]
+
+
+LAZY = """
+import sys
+from hipslake.engine.own_process import import_when_used
+import_when_used("package.slow", "package.missing", "json")
+import package
+import package.slow as slow
+import json
+print("run" in package.seen, json.loads("[1]"))
+print(slow.VALUE, "run" in package.seen)
+from package.slow import VALUE
+try:
+    import package.missing
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+
+
+def test_a_module_runs_when_something_of_it_is_used(tmp_path: Path) -> None:
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("seen = []\n")
+    (tmp_path / "package" / "slow.py").write_text("import package\npackage.seen.append('run')\nVALUE = 3\n")
+    program = [sys.executable, "-c", LAZY]
+    ran = subprocess.run(program, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert ran.stdout.splitlines() == ["False [1]", "3 True", "package.missing"]
+
+
+def test_a_filter_in_a_text_is_still_read() -> None:
+    program = """
+from hipslake.cli.main import SELDOM_USED
+from hipslake.engine.own_process import import_when_used
+import_when_used(*SELDOM_USED)
+import sys, pyiceberg.table
+print("pyparsing" in sys.modules, pyiceberg.table._parse_row_filter("a > 1"), "pyparsing" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert ran.stdout.startswith("False GreaterThan(")
+    assert ran.stdout.endswith(" True\n")
 
 
 ENDED = """

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import CorruptFileError
 from hipslake.sources import Source, Split, open_source, prefetching
-from hipslake.sources.prefetching import prefetched
+from hipslake.sources.prefetching import first_prefetched, prefetched
 from hipslake.sources.source_reader import DescribedSource
 from hipslake.specs.source_spec import SourceSpec
 
@@ -75,9 +75,11 @@ def test_threads_that_ask_in_any_order_get_all_rows_once(
 
     def read(number: int) -> list[pa.RecordBatch]:
         split = splits[number]
+        first = first_prefetched(split, schema, columns)
         found = prefetched(split, schema, columns)
         early.append(found is not None)
         batches = list(found if found is not None else source.read(split, schema, columns))
+        assert first is None or (found is not None and first is batches[0])
         assert prefetched(split, schema, columns) is None, "they are taken once"
         return batches
 
@@ -98,6 +100,7 @@ def test_others_than_were_read_are_not_given(tmp_path: Path) -> None:
     with prefetching.prefetching(spec, ["id", "mag"], split_bytes=SPLIT_BYTES):
         wait_for(splits[0])
         assert prefetched(splits[0], schema, ["id"]) is None
+        assert first_prefetched(splits[0], schema, ["id"]) is None
         wider = schema.set(0, pa.field("id", pa.float64()))
         assert prefetched(splits[0], wider, ["id", "mag"]) is None
         # Another file by now, of which the same part is asked for.
@@ -109,6 +112,7 @@ def test_others_than_were_read_are_not_given(tmp_path: Path) -> None:
         assert next(source.read(anew[0], schema, ["id", "mag"]))["id"][0].as_py() == 1000
         assert prefetched(splits[0], schema, ["mag", "id"]) is not None
     assert prefetched(splits[0], schema, ["id", "mag"]) is None
+    assert first_prefetched(splits[0], schema, ["id", "mag"]) is None
 
 
 def test_what_is_wrong_with_a_file_is_told_to_who_asks_for_its_rows(tmp_path: Path) -> None:
@@ -122,6 +126,7 @@ def test_what_is_wrong_with_a_file_is_told_to_who_asks_for_its_rows(tmp_path: Pa
     names = schema.names
     with prefetching.prefetching(spec, split_bytes=SPLIT_BYTES):
         wait_for(splits[-1])
+        assert first_prefetched(splits[-1], schema, names) is None
         found = prefetched(splits[-1], schema, names)
         assert found is not None
         with pytest.raises(CorruptFileError) as raised:

@@ -65,7 +65,7 @@ def test_values_are_counted_as_a_set_counts_them(kind: pa.DataType, data: st.Dat
     small = st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=40)
     chunks = data.draw(st.lists(small, max_size=4))
     arrays = [_of_kind(chunk, kind) for chunk in chunks]
-    values = pa.chunked_array(arrays, kind)
+    values = pa.chunked_array(arrays * data.draw(st.sampled_from([1, 20])), kind)  # few, or many
     at = data.draw(st.integers(0, len(values)))
     values = values.slice(at, data.draw(st.integers(0, len(values) - at)))
     assert count_distinct(values) == len({_bits(value) for value in values.to_pylist()})

@@ -29,14 +29,12 @@ from hipslake.predicates.predicate_tree import Predicate
 from hipslake.predicates.pruning import pushed_down
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage.column_chunks import ColumnChunks, check_chunks, chunk_ranges
+from hipslake.storage.column_chunks import FEW_ROWS, ColumnChunks, check_chunks, chunk_ranges
 from hipslake.storage.folder import Storage
 from hipslake.storage.held_file import HeldFile
 from hipslake.storage.request_loop import MOST_REQUESTS
 from hipslake.storage.request_pool import AskedRange, RequestPool
 
-FEW_ROWS = 1 << 16
-"""Of a file: for fewer, handing columns to other threads costs more than it wins."""
 Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""
 

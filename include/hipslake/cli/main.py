@@ -13,7 +13,13 @@ from importlib import import_module
 from typing import NoReturn
 
 from hipslake.cli.repeated_options import OneValueParser
-from hipslake.engine.own_process import OF_A_COMMAND, end_process, leave_pandas_out, tune_process
+from hipslake.engine.own_process import (
+    OF_A_COMMAND,
+    end_process,
+    import_when_used,
+    leave_pandas_out,
+    tune_process,
+)
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -34,7 +40,9 @@ COMMANDS = {
     "doctor": "what is wrong with this installation, its settings, its warehouse and Spark",
 }
 """What each command does; `hipslake.cli.<name>_command` is its module."""
-_WITHOUT_PANDAS = ("sink", "compact")  # they make no times in nanoseconds into values of Python
+_OF_TABLES = ("sink", "compact")  # they make no times in nanoseconds into values of Python
+SELDOM_USED = ("pyiceberg.expressions.parser",)
+"""Modules that libraries of tables import and commands have no use for: this one reads filters from texts."""
 
 _CODES = """\
 exit codes:
@@ -79,8 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return OK
     _log_to_stderr(options)
-    if is_own_process and options.command in _WITHOUT_PANDAS:
+    if is_own_process and options.command in _OF_TABLES:
         leave_pandas_out()
+        import_when_used(*SELDOM_USED)
     try:
         code: int = import_module(f"hipslake.cli.{options.command}_command").run(options)
         sys.stdout.flush()

@@ -8,8 +8,9 @@ import gc
 import os
 import sys
 import threading
-from importlib.abc import MetaPathFinder
-from importlib.util import find_spec
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader, find_spec
 from typing import NoReturn
 
 _PR_SET_THP_DISABLE = 41  # linux/prctl.h
@@ -86,12 +87,40 @@ def leave_pandas_out() -> None:
         sys.meta_path.remove(finder)
 
 
-class _NoPandas(MetaPathFinder):
+class _NoPandas:
     """Says that pandas is not there."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name, name=name)
+
+
+def import_when_used(*names: str) -> None:
+    """Have modules run only when something of them is used first. For a process of our own.
+
+    For modules of libraries that others of theirs import as a whole and a command seldom needs, such as a
+    parser whose grammar takes longer to make than a small table to write. Python 3.11 does not make threads
+    wait for each other that are the first to use one: so none that several threads may come to at once.
+
+    Parameters
+    ----------
+    *names : str
+        With their packages. Without effect for those that are imported already.
+    """
+    sys.meta_path.insert(0, _Lazy(frozenset(names)))
+
+
+class _Lazy:
+    """Finds some modules, and has them loaded lazily."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        found = PathFinder.find_spec(name, path) if name in self._names else None
+        if found is not None and found.loader is not None:
+            found.loader = LazyLoader(found.loader)
+        return found
 
 
 def use_small_pages() -> None:

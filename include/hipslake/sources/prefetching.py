@@ -80,6 +80,19 @@ def prefetched(split: Split, schema: pa.Schema, columns: Sequence[str]) -> Itera
     return None
 
 
+def first_prefetched(split: Split, schema: pa.Schema, columns: Sequence[str]) -> pa.RecordBatch | None:
+    """Return the first rows of a split that was, or is being, read; they stay to be taken.
+
+    Returns
+    -------
+    pyarrow.RecordBatch or None
+        None where `prefetched` gives none, and where there are no rows, or they cannot be read.
+    """
+    for prefetch in _prefetching[-1:]:
+        return prefetch.first(split, selected(schema, columns))
+    return None
+
+
 class _SplitRows:
     """What was read of a split, and is not taken yet."""
 
@@ -125,15 +138,25 @@ class _Prefetch:
 
     def take(self, split: Split, wanted: pa.Schema) -> Iterator[pa.RecordBatch] | None:
         with self._changed:
-            found = self._splits.get(split)
+            found = self._found(split, wanted)
             if found is None:
                 self._left_out.add(split)
-                return None
-            if self._wanted is None or not self._wanted.equals(wanted):
                 return None
             found.is_taken = True
             del self._splits[split]
         return self._batches(found)
+
+    def first(self, split: Split, wanted: pa.Schema) -> pa.RecordBatch | None:
+        with self._changed:
+            found = self._found(split, wanted)
+            if found is None:
+                return None
+            self._changed.wait_for(lambda: found.batches or found.is_complete)
+            return found.batches[0] if found.batches else None
+
+    def _found(self, split: Split, wanted: pa.Schema) -> _SplitRows | None:
+        """A split that the thread has come to, and nobody has taken, if it reads what is wanted."""
+        return self._splits.get(split) if self._wanted is not None and self._wanted.equals(wanted) else None
 
     def _batches(self, found: _SplitRows) -> Iterator[pa.RecordBatch]:
         while True:

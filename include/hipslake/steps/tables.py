@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_reads import FEW_ROWS
 from hipslake.errors import CatalogFormatError
+from hipslake.storage.column_chunks import FEW_ROWS
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import damage_as_error
 

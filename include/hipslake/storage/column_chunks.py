@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 
 from hipslake.storage.parquet_footer import FooterError
 
+FEW_ROWS = 1 << 16
+"""Of a file: for fewer, handing columns to other threads costs more than it wins."""
+
 _NO_DATA = b"PAR1"
 _MISMATCH = "mismatch"
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,7 +54,12 @@ def start_write_out(descriptor: int) -> None:
     """Let the kernel begin to write what an open file holds, and go on without waiting for it."""
     if sys.platform == "linux":
         whole = ctypes.c_int64(0)
-        ctypes.CDLL(None).sync_file_range(descriptor, whole, whole, _SYNC_FILE_RANGE_WRITE)
+        _libc().sync_file_range(descriptor, whole, whole, _SYNC_FILE_RANGE_WRITE)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def write_out(file: BinaryIO | pa.NativeFile) -> None:

@@ -25,9 +25,12 @@ class GrowingParquet:
     ----------
     footer : pyarrow.parquet.FileMetaData
         Once it has ended.
+    bytes : int
+        Its size, once it has ended.
     """
 
     footer: pq.FileMetaData
+    bytes: int
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class GrowingParquet:
         assert self._writer is not None, "a file without rows"
         self._writer.close()
         self.footer = self._writer.writer.metadata
+        self.bytes = self._file.tell()
 
     def close(self) -> None:
         """Write no more."""

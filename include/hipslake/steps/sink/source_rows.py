@@ -13,7 +13,7 @@ import pyarrow as pa
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError
 from hipslake.sources import Source, open_source
-from hipslake.sources.prefetching import prefetched
+from hipslake.sources.prefetching import first_prefetched, prefetched
 from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.tables.sink_order import BatchRows, FileRows, VersionRows
@@ -136,8 +136,22 @@ class _RowsOfFiles:
     ) -> Iterator[pa.RecordBatch]:
         for split in self.splits.between(*self.runs[task]):
             wanted = list(columns) or self.schema.names[:1]
-            early = prefetched(split, self.schema, wanted) if batch_rows == BATCH_ROWS else None
-            yield from early or self.source.read(split, self.schema, wanted, batch_rows=batch_rows)
+            if batch_rows == BATCH_ROWS:
+                early = prefetched(split, self.schema, wanted)
+                yield from early or self.source.read(split, self.schema, wanted)
+                continue
+            given = 0  # who asks for small batches seldom wants a second one
+            if (first := first_prefetched(split, self.schema, wanted)) is not None:
+                given = min(first.num_rows, batch_rows)
+                yield first.slice(0, batch_rows)
+            yield from _after(given, self.source.read(split, self.schema, wanted, batch_rows=batch_rows))
+
+
+def _after(rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What follows the first rows of some batches."""
+    for batch in batches:
+        yield batch.slice(rows)
+        rows = max(rows - batch.num_rows, 0)
 
 
 def _joined_splits(splits: SplitList) -> int:

@@ -119,7 +119,7 @@ class DeltaWriter:
             path=quote(f"{DATA}/{self.write_id}/{path}", safe="/=:"),
             partition=dict(texts),
             rows=opened.footer.num_rows,
-            bytes=self.storage.entry(path).size,
+            bytes=opened.bytes,
             stats=opened.statistics.text(),
         )
 

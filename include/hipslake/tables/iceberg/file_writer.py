@@ -191,7 +191,7 @@ class FileWriter:
             spec_id=self.spec.spec_id,
             sort_order_id=self.sort_order_id,
             rows=footer.num_rows,
-            bytes=self.storage.entry(path).size,
+            bytes=file.bytes,
             column_sizes=told["column_sizes"],
             value_counts=told["value_counts"],
             null_value_counts=told["null_value_counts"],
@@ -223,6 +223,8 @@ class FileWriter:
         """By field id. Of pyiceberg's own, those outside of the years 1 to 9999 end in an OverflowError."""
         low: dict[int, list[int]] = {}
         high: dict[int, list[int]] = {}
+        if not timed:
+            return {}, {}
         places = {self._ids[footer.schema.column(at).path]: at for at in range(footer.num_columns)}
         for number in timed:
             for group in range(footer.num_row_groups):
