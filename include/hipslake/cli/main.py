@@ -41,8 +41,8 @@ COMMANDS = {
 }
 """What each command does; `hipslake.cli.<name>_command` is its module."""
 _OF_TABLES = ("sink", "compact")  # they make no times in nanoseconds into values of Python
-SELDOM_USED = ("pyiceberg.expressions.parser",)
-"""Modules that libraries of tables import and commands have no use for: this one reads filters from texts."""
+SELDOM_USED = ("pyiceberg.expressions.parser", "strictyaml")
+"""What libraries of tables import and commands seldom use: readers of filters and of a configuration file."""
 
 _CODES = """\
 exit codes:

@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hipslake.engine.own_process import KEPT_MILLISECONDS
+
 # Taken up when the JVM starts: they must stand on the command line of spark-submit, not in the job.
 LAUNCH: dict[str, str] = {
     "spark.driver.memory": "1g",
@@ -41,8 +43,7 @@ SESSION: dict[str, str] = {
     # them, and many rows where rows are small.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.python.unix.domain.socket.enabled": "true",
-    # Arrow's allocator gives memory back after 10 ms; the next batch would have to fetch it, zeroed, anew.
-    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "20000",
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": KEPT_MILLISECONDS,
     # Blocks are Arrow buffers of numbers: lz4 finds little in them and costs more than the local disk.
     "spark.shuffle.compress": "false",
     # The exchange routes by a computed target and its blocks are the same in every attempt, so the
