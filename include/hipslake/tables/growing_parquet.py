@@ -42,11 +42,15 @@ class GrowingParquet:
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, rows: pa.Table, row_group_rows: int) -> None:
-        """Write rows, at most so many in a row group, and let the kernel begin to write them to disk."""
+        """Write rows, at most so many in a row group.
+
+        The kernel begins to write to disk what was added before; what comes last is synced soon, if at all.
+        """
         if self._writer is None:
             self._writer = self._begin(rows, self._file)
+        else:
+            write_out(self._file)
         self._writer.write_table(rows, row_group_size=row_group_rows)
-        write_out(self._file)
 
     def end(self) -> None:
         """Write the footer; there must be rows."""
