@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from hipslake.cli.main import SELDOM_USED
 from hipslake.engine.own_process import (
-    OF_A_COMMAND,
     end_process,
     import_when_used,
     leave_pandas_out,
-    tune_process,
+    tune_command,
 )
 
 from benchmarks import table_task as task
@@ -184,7 +183,7 @@ def tell(reports: Mapping[str, Report], watch: task.Stopwatch) -> None:
 
 
 if __name__ == "__main__":
-    tune_process(OF_A_COMMAND)  # as the command line does
+    tune_command()  # as the command line does
     leave_pandas_out()
     import_when_used(*SELDOM_USED)
     task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert, "few_keys": upsert})

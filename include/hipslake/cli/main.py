@@ -14,11 +14,10 @@ from typing import NoReturn
 
 from hipslake.cli.repeated_options import OneValueParser
 from hipslake.engine.own_process import (
-    OF_A_COMMAND,
     end_process,
     import_when_used,
     leave_pandas_out,
-    tune_process,
+    tune_command,
 )
 from hipslake.library_version import __version__
 
@@ -76,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     is_own_process = arguments is None
     if is_own_process:
-        tune_process(OF_A_COMMAND)
+        tune_command()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser(arguments)
     try:

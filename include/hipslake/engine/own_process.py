@@ -14,8 +14,8 @@ from importlib.util import LazyLoader, find_spec
 from typing import NoReturn
 
 _PR_SET_THP_DISABLE = 41  # linux/prctl.h
-OF_A_COMMAND = 300_000
-"""New objects after which a command line looks for garbage: more than its modules and models are."""
+_OF_A_COMMAND = 300_000  # objects: more than the modules and models of one are
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 KEPT_MILLISECONDS = "20000"
 """How long Arrow keeps memory that is free: to give it back and fetch it again costs both times."""
@@ -44,6 +44,19 @@ def tune_process(collected_after: int = 50_000) -> None:
     gc.set_threshold(collected_after, _YOUNGER, _YOUNGER)
     atexit.register(gc.freeze)
     use_small_pages()
+
+
+def tune_command() -> None:
+    """Set up the process of a command line, which ends soon: as `tune_process` does, and for less garbage.
+
+    Memory that is freed stays for what comes next, where the C library is glibc: it gives back, and fetches
+    anew, page after page, each array of more than some 100 kB.
+    """
+    tune_process(_OF_A_COMMAND)
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+        libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
 
 
 def end_process(code: int) -> NoReturn:
