@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import math
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hipslake.storage.write_out import bytes_kept_unwritten, start_write_out, write_out
+from hipslake.errors import NoSpaceError
+from hipslake.storage.folder import Storage
+from hipslake.storage.write_out import bytes_kept_unwritten, native_output, start_write_out, write_out
 
 
 def test_the_kernel_says_how_much_it_keeps() -> None:
@@ -56,3 +60,49 @@ def test_a_file_in_memory_has_nothing_to_write_out(file: type[io.BytesIO]) -> No
     opened.write(b"x" * 100)
     write_out(opened)
     assert bytes(opened.getvalue()) == b"x" * 100
+
+
+ROWS = pa.table({"id": range(100_000)})
+
+
+@pytest.mark.parametrize("root", ["{folder}", "memory://native"])
+def test_what_arrow_writes_is_what_a_folder_or_a_store_then_holds(tmp_path: Path, root: str) -> None:
+    storage = Storage.at(root.format(folder=tmp_path))
+    with storage.open("a/rows.parquet", "wb") as file, native_output(file) as output:
+        assert isinstance(output, pa.OSFile)  # for a store, it is a file as well until it is whole
+        pq.write_table(ROWS, output)
+        write_out(output)
+        size = output.tell()
+    assert size == storage.entry("a/rows.parquet").size
+    assert pq.read_table(pa.BufferReader(storage.read("a/rows.parquet"))).equals(ROWS)
+
+
+def test_what_is_no_file_is_written_by_python() -> None:
+    file = io.BytesIO()
+    with native_output(file) as output:
+        assert output is file
+
+
+@pytest.mark.parametrize("error", [KeyError("ours"), OSError(28, "No space left on device")])
+def test_a_file_that_arrow_has_not_finished_is_not_there(tmp_path: Path, error: Exception) -> None:
+    storage = Storage.at(str(tmp_path))
+
+    def fail() -> None:
+        with storage.open("rows.parquet", "wb") as file, native_output(file) as output:
+            pq.write_table(ROWS, output)
+            raise error
+
+    with pytest.raises(NoSpaceError if isinstance(error, OSError) else KeyError):
+        fail()
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_is_told_by_its_number() -> None:
+    with (
+        Path("/dev/full").open("wb") as file,
+        pytest.raises(OSError, match="No space left") as raised,
+        native_output(file) as output,
+    ):
+        pq.write_table(ROWS, output)
+    assert raised.value.errno == errno.ENOSPC
