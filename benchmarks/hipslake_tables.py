@@ -15,12 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hipslake.cli.main import SELDOM_USED
-from hipslake.engine.own_process import (
-    end_process,
-    import_when_used,
-    leave_pandas_out,
-    tune_command,
-)
+from hipslake.engine.own_process import end_process, import_when_used, leave_pandas_out, tune_command
 
 from benchmarks import table_task as task
 

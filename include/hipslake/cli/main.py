@@ -13,12 +13,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from hipslake.cli.repeated_options import OneValueParser
-from hipslake.engine.own_process import (
-    end_process,
-    import_when_used,
-    leave_pandas_out,
-    tune_command,
-)
+from hipslake.engine.own_process import end_process, import_when_used, leave_pandas_out, tune_command
 from hipslake.library_version import __version__
 
 OK, FAILED, USAGE, NOTHING_TO_DO, TRY_AGAIN, INTERRUPTED = 0, 1, 2, 3, 4, 130
