@@ -154,11 +154,11 @@ def test_any_text_is_a_position_on_the_sky_or_none_or_refused(text: str) -> None
 )
 def test_long_texts_take_no_longer_for_each_letter(piece: str) -> None:
     """Also of texts that repeat what expressions with backtracking would try again and again."""
-    begun = time.perf_counter()
+    begun = time.thread_time()
     for text in (piece * (200 // len(piece)), f"{piece * 60}x"[-200:]):
         with suppress(RegionError):
             parse_position(text)
-    assert time.perf_counter() - begun < 0.1
+    assert time.thread_time() - begun < 0.1  # of the processor: others may have it meanwhile
 
 
 @given(SKY)
