@@ -20,6 +20,7 @@ import astropy.io.fits
 import astropy.table  # noqa: F401
 import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
+import mocpy  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.frozen_run import FrozenRun
