@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.catalog import merging
 from hipslake.catalog.merging import keys_of, merged_row_groups, within
 from hipslake.sphere.curve import curve_order
 from hypothesis import given
@@ -35,6 +36,18 @@ VALUES: dict[str, tuple[pa.DataType, Any]] = {
     "nested": (pa.list_(pa.struct([("a", pa.list_(pa.string()))])), lambda i: [{"a": NAMES[: i % 4]}]),
     "nothing": (pa.null(), lambda i: None),
 }
+PLAIN: dict[str, tuple[pa.DataType, Any]] = {
+    "int8": (pa.int8(), lambda i: i % 100),
+    "uint16": (pa.uint16(), lambda i: i),
+    "float16": (pa.float16(), lambda i: np.float16(i)),
+    "float32": (pa.float32(), lambda i: float("inf") if i % 4 == 0 else i / 3),
+    "float64": (pa.float64(), lambda i: -0.0 if i % 4 == 0 else i / 3),
+    "date": (pa.date32(), lambda i: i),
+    "time": (pa.time64("us"), lambda i: i),
+    "lasts": (pa.duration("s"), lambda i: i),
+    "true": (pa.bool_(), lambda i: i % 2 == 0),
+}
+"""Columns without nulls."""
 
 
 def rows_of(keys: list[int], first: int = 0) -> pa.RecordBatch:
@@ -43,6 +56,10 @@ def rows_of(keys: list[int], first: int = 0) -> pa.RecordBatch:
     columns = {"_healpix_29": pa.array(keys, pa.int64()), "place": pa.array(places, pa.int64())}
     for name, (kind, value) in VALUES.items():
         columns[name] = pa.array([None if place % 3 == 1 else value(place) for place in places], kind)
+    for name, (kind, value) in PLAIN.items():
+        columns[name] = pa.array([value(place) for place in places], kind)
+    # Of a column with nulls, some batches have none.
+    columns["late"] = pa.array([None if place > 20 else place for place in places], pa.int16())
     return pa.record_batch(columns)
 
 
@@ -80,13 +97,17 @@ def test_curve_order_tells_a_crowd_on_a_wide_sky_apart(crowded: int) -> None:
     assert np.array_equal(curve_order(keys), np.argsort(keys, kind="stable"))
 
 
-@given(ROWS, st.lists(st.integers(0, 60), max_size=5), st.integers(1, 25))
+@given(
+    ROWS, st.lists(st.integers(0, 60), max_size=5), st.integers(1, 25), st.sampled_from([1, 3000, 1 << 24])
+)
 def test_row_groups_are_the_stable_sort_of_all_rows(
-    keys: list[int], cuts: list[int], row_group_rows: int
+    keys: list[int], cuts: list[int], row_group_rows: int, gathered_bytes: int
 ) -> None:
     whole = rows_of(keys)
     expected = as_map_tasks_send_it(whole).to_pylist()
-    groups = list(merged_row_groups(cut(keys, cuts), row_group_rows))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(merging, "_GATHERED_BYTES", gathered_bytes)
+        groups = list(merged_row_groups(cut(keys, cuts), row_group_rows))
     assert [row for group in groups for row in group.to_pylist()] == expected
     full, rest = divmod(len(keys), row_group_rows)
     assert [group.num_rows for group in groups] == [row_group_rows] * full + [rest] * (rest > 0)

@@ -104,9 +104,9 @@ def freeze(folder: RunFolder) -> InputsReport:
     return perform(inputs.run, InputsRequest(run_uri=folder.uri), InputsReport)
 
 
-def count(folder: RunFolder, cores: int | None = None) -> HistogramReport:
+def count(folder: RunFolder, cores: int | None = None, *, keep_rows: bool = True) -> HistogramReport:
     """Count, by the engine that needs no Spark."""
-    request = HistogramRequest(run_uri=folder.uri)
+    request = HistogramRequest(run_uri=folder.uri, keep_rows=keep_rows)
     return perform(lambda asked: histogram.run(asked, ThisProcess(cores)), request, HistogramReport)
 
 

@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import NoSpaceError
 from hipslake.storage.folder import Storage
-from hipslake.storage.write_out import bytes_kept_unwritten, native_output, start_write_out, write_out
+from hipslake.storage.write_out import (
+    ScratchFile,
+    bytes_kept_unwritten,
+    native_output,
+    start_write_out,
+    write_in_pieces,
+    write_out,
+)
 
 
 def test_the_kernel_says_how_much_it_keeps() -> None:
@@ -106,3 +113,46 @@ def test_a_full_disk_is_told_by_its_number() -> None:
     ):
         pq.write_table(ROWS, output)
     assert raised.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("write_out", [False, True])
+def test_a_scratch_file_has_what_was_written(tmp_path: Path, *, write_out: bool) -> None:
+    whole, path = b"", tmp_path / "rows"
+    with ScratchFile(path, write_out=write_out) as file:
+        for size in (0, 1, 65_536, 65_537, 5 << 20):
+            part = bytes([size % 251]) * size
+            assert file.write(pa.py_buffer(part)) == size
+            whole += part
+            assert file.tell() == len(whole)
+        assert not file.closed
+    assert file.closed
+    assert path.read_bytes() == whole
+
+
+def test_a_scratch_file_takes_the_place_of_none(tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(b"there")
+    with pytest.raises(FileExistsError):
+        ScratchFile(tmp_path / "rows")
+    assert (tmp_path / "rows").read_bytes() == b"there"
+
+
+def test_arrow_writes_a_stream_into_a_scratch_file(tmp_path: Path) -> None:
+    batch = pa.record_batch({"a": range(50_000), "t": [f"t{n % 7}" for n in range(50_000)]})
+    file = ScratchFile(tmp_path / "rows")
+    with file, pa.ipc.new_stream(pa.PythonFile(file, mode="w"), batch.schema) as stream:
+        stream.write_batch(batch)
+        stream.write_batch(batch.slice(7, 100))
+    with pa.memory_map(str(tmp_path / "rows")) as mapped, pa.ipc.open_stream(mapped) as stream:
+        assert list(stream) == [batch, batch.slice(7, 100)]
+
+
+def test_a_write_that_takes_only_a_part_goes_on(tmp_path: Path) -> None:
+    """As POSIX allows."""
+
+    class Slow(io.BytesIO):
+        def write(self, content: object) -> int:
+            return super().write(memoryview(content)[:1000])  # type: ignore[arg-type]
+
+    slow, content = Slow(), bytes(range(256)) * 1000
+    assert write_in_pieces(slow, content) == len(content)
+    assert slow.getvalue() == content

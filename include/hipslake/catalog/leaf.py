@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipslake.catalog.leaf_buffer import LeafBuffer
 from hipslake.catalog.schema import HEALPIX_COLUMN, ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN, ROW_IDENTITY
 from hipslake.errors import CatalogFormatError
 from hipslake.exports.parquet_votable import FooterVotable
@@ -74,7 +75,12 @@ def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def encode_leaf(row_groups: Iterable[pa.Table], schema: pa.Schema, options: dict[str, Any]) -> pa.Buffer:
+def encode_leaf(
+    row_groups: Iterable[pa.Table],
+    schema: pa.Schema,
+    options: dict[str, Any],
+    buffer: LeafBuffer | None = None,
+) -> pa.Buffer:
     """Encode a leaf file in memory. The same rows give the same bytes, however the tables are chunked.
 
     Parameters
@@ -86,15 +92,17 @@ def encode_leaf(row_groups: Iterable[pa.Table], schema: pa.Schema, options: dict
         The group's schema; every table's columns are taken in its order.
     options : dict
         From `write_options`.
+    buffer : LeafBuffer, optional
+        What the file is put into; it then knows the digest, too.
 
     Raises
     ------
     ValueError
         There is no row: empty leaves are not written.
     """
-    sink = pa.BufferOutputStream()
+    buffer = buffer or LeafBuffer()
     rows, votable = 0, footer_votable(schema)
-    with pq.ParquetWriter(sink, schema, **options) as writer:
+    with pq.ParquetWriter(pa.PythonFile(buffer, mode="w"), schema, **options) as writer:
         for table in row_groups:
             if table.num_rows:
                 rows += table.num_rows
@@ -104,7 +112,7 @@ def encode_leaf(row_groups: Iterable[pa.Table], schema: pa.Schema, options: dict
         writer.add_key_value_metadata(votable.entries())
     if not rows:
         raise ValueError("a leaf without rows is not written")
-    return sink.getvalue()
+    return buffer.content
 
 
 def footer_votable(schema: pa.Schema) -> FooterVotable:

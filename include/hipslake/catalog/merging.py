@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.engine.reordering import in_order
+from hipslake.engine.gathering import Gathering
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+_GATHERED_BYTES = 16 << 20
 
 
 def keys_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
@@ -32,8 +34,8 @@ def within(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
 def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) -> Iterator[pa.Table]:
     """Merge sorted batches into one sorted sequence of row groups.
 
-    Only the keys are merged as a whole. A row group is then gathered from one slice of every batch, so that
-    no more than the batches themselves and one row group is held.
+    Only the keys are merged as a whole. Some row groups at a time are then gathered from one slice of every
+    batch, so that no more than the batches themselves and some 16 MiB are held, or one row group.
 
     Parameters
     ----------
@@ -59,16 +61,17 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
     order = curve_order(keys)
     of_row = np.repeat(np.arange(len(batches), dtype=np.min_scalar_type(len(batches))), lengths)
     starts, taken = np.cumsum(lengths) - lengths, np.zeros_like(lengths)
-    for begin in range(0, len(order), row_group_rows):
-        chosen = order[begin : begin + row_group_rows]
+    gathering = Gathering(batches)
+    # Slices cost the same however many rows they have: with few rows in each, several times the rows.
+    row_bytes = max(1, sum(batch.nbytes for batch in batches) // len(keys))
+    gathered_rows = max(1, _GATHERED_BYTES // (row_bytes * row_group_rows)) * row_group_rows
+    for begin in range(0, len(order), gathered_rows):
+        chosen = order[begin : begin + gathered_rows]
         of_batch = of_row.take(chosen)
         counts = np.bincount(of_batch, minlength=len(batches))
-        slices = [
-            batch.slice(first, count)
-            for batch, first, count in zip(batches, taken.tolist(), counts.tolist(), strict=True)
-            if count
-        ]
         # From a row's place in all batches to its place in the slices, which stand one after another.
         shift = np.cumsum(counts) - counts - taken - starts
+        gathered = gathering.rows(taken, counts, chosen + shift.take(of_batch))
         taken += counts
-        yield in_order(pa.Table.from_batches(slices), chosen + shift.take(of_batch))
+        for first in range(0, len(chosen), row_group_rows):
+            yield gathered.slice(first, row_group_rows)

@@ -98,8 +98,25 @@ class Engine(Protocol):
     ) -> AbstractContextManager[None]:
         """Log how far the tasks in the block are; parameters as for `hipslake.engine.progress.reported`."""
 
-    def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
+    def run(
+        self,
+        task: Task,
+        *,
+        tasks: int,
+        result: pa.Schema,
+        ended: Callable[[int], object] | None = None,
+    ) -> pa.Table:
         """Run a task for every number in [0, tasks), and return what they gave, in no particular order.
+
+        Parameters
+        ----------
+        task : callable
+            Takes its number; yields batches of the result. It may run more than once.
+        tasks : int
+        result : pyarrow.Schema
+        ended : callable, optional
+            Called in another thread, here and not where tasks run, with the number of each task that will not
+            run again, since it has succeeded. The last ones may be left out.
 
         Raises
         ------
@@ -232,7 +249,7 @@ def sent(mapper: Mapper, number: int, block_bytes: int) -> Iterator[tuple[int, B
 
 def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into slices of at most `block_bytes`, but one row at least; an empty one is one slice."""
-    rows = _own_dictionaries(rows)
+    rows = own_dictionaries(rows)
     # Of the buffers as a whole, which others may share: asked first, as it costs next to nothing.
     if (
         rows.num_rows <= 1
@@ -252,7 +269,7 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
             yield from cut(part, block_bytes)
 
 
-def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
+def own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Leave out the words of dictionaries that no row uses: a slice still holds those of the whole file."""
     for at, kind in enumerate(rows.schema.types):
         if pa.types.is_dictionary(kind) and len((column := rows.column(at)).dictionary) > len(column):

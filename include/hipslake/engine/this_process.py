@@ -59,8 +59,24 @@ class ThisProcess:
     ) -> AbstractContextManager[None]:
         return reported(what, rows=rows, done=done, stages=self._stages)
 
-    def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
-        return self._together("", lambda number: list(task(number)), list(range(tasks)), result)
+    def run(
+        self,
+        task: Task,
+        *,
+        tasks: int,
+        result: pa.Schema,
+        ended: Callable[[int], object] | None = None,
+    ) -> pa.Table:
+        lock = threading.Lock()
+
+        def work(number: int) -> list[pa.RecordBatch]:
+            found = list(task(number))
+            if ended is not None:
+                with lock:
+                    ended(number)
+            return found
+
+        return self._together("", work, list(range(tasks)), result)
 
     def exchange(
         self,

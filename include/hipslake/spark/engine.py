@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -28,11 +28,11 @@ from hipslake.engine.model import (
     Task,
 )
 from hipslake.engine.progress import reported
-from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
+from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks, telling
 from hipslake.spark.one_machine import FolderMark, executors_at_one_address
 from hipslake.spark.served_blocks import ThroughServers, may_serve
 from hipslake.spark.stream_drains import drain_files
-from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles, Transport
+from hipslake.spark.transport import BlocksOutOfReachError, ThroughFiles, Transport, told_of_ends
 from hipslake.storage.write_out import bytes_kept_unwritten
 
 log = logging.getLogger(__name__)
@@ -79,9 +79,19 @@ class SparkEngine:
     ) -> AbstractContextManager[None]:
         return reported(what, rows=rows, done=done, stages=self._stages)
 
-    def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
-        frame = run_tasks(self._spark, sources=tasks, task=task, result=from_arrow_schema(result))
-        return collected(frame)
+    def run(
+        self,
+        task: Task,
+        *,
+        tasks: int,
+        result: pa.Schema,
+        ended: Callable[[int], object] | None = None,
+    ) -> pa.Table:
+        with ExitStack() as stack:
+            if ended is not None:
+                task = telling(task, stack.enter_context(told_of_ends(self._spark.sparkContext, ended)))
+            frame = run_tasks(self._spark, sources=tasks, task=task, result=from_arrow_schema(result))
+            return collected(frame)
 
     def exchange(
         self,

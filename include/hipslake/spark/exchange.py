@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import Accumulator, TaskContext
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -68,6 +68,16 @@ def run_tasks(spark: SparkSession, *, sources: int, task: Task, result: StructTy
             yield from task(number)
 
     return spark.range(0, sources, 1, sources).mapInArrow(run, result)
+
+
+def telling(task: Task, finished: Accumulator[list[int]]) -> Task:
+    """The same task, which adds its number when it has done its work."""
+
+    def run(number: int) -> Iterator[pa.RecordBatch]:
+        yield from task(number)
+        finished.add([number])
+
+    return run
 
 
 def collected(frame: DataFrame) -> pa.Table:

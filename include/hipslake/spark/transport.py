@@ -23,13 +23,11 @@ from pyspark.accumulators import AccumulatorParam
 
 from hipslake.spark.block_server import remove_folder
 from hipslake.spark.one_machine import FolderMark
-from hipslake.storage.write_out import start_write_out
+from hipslake.storage.write_out import ScratchFile
 
-_FREEING_SECONDS = 0.2
+_LOOKING_SECONDS = 0.2
 _GROUPS = 16
 _ALIGNMENT = 64  # of blocks in a file: what Arrow asks of buffers
-_PIECE = 64 << 10  # see hipslake.storage.local
-_WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
 _STREAM_BEGINS = b"\xff" * 4  # an Arrow IPC stream; a reference is text
 
 
@@ -184,26 +182,43 @@ def freeing_groups(
     Accumulator
         Takes the targets whose tasks have succeeded.
     """
-    finished = context.accumulator([], _Targets())
-    ended = Event()
+    waiting = Counter(group_of(target, targets) for target in range(targets))
+
+    def ended(target: int) -> None:
+        group = group_of(target, targets)
+        waiting[group] -= 1
+        if not waiting[group]:
+            free(group)
+
+    with told_of_ends(context, ended) as finished:
+        yield finished
+
+
+@contextmanager
+def told_of_ends(context: SparkContext, ended: Callable[[int], object]) -> Iterator[Accumulator[list[int]]]:
+    """Call a function with the number of each task that has succeeded, in another thread, as the block runs.
+
+    Yields
+    ------
+    Accumulator
+        Each task adds its number.
+    """
+    finished = context.accumulator([], _Numbers())
+    stopping = Event()
 
     def look() -> None:
-        waiting = Counter(group_of(target, targets) for target in range(targets))
         known: set[int] = set()
-        while not ended.wait(_FREEING_SECONDS):
-            for target in set(finished.value) - known:
-                known.add(target)
-                group = group_of(target, targets)
-                waiting[group] -= 1
-                if not waiting[group]:
-                    free(group)
+        while not stopping.wait(_LOOKING_SECONDS):
+            for number in set(finished.value) - known:
+                known.add(number)
+                ended(number)
 
-    thread = Thread(target=look, name="free blocks", daemon=True)
+    thread = Thread(target=look, name="ended tasks", daemon=True)
     thread.start()
     try:
         yield finished
     finally:
-        ended.set()
+        stopping.set()
         thread.join()
 
 
@@ -277,10 +292,10 @@ class _BlockFile:
     def __init__(self, path: Path, write_out: bool) -> None:
         self._path = path
         self._write_out = write_out
-        self._size = self._told = 0
+        self._size = 0
 
     def __enter__(self) -> _BlockFile:
-        self._file = self._path.open("xb", buffering=0)
+        self._file = ScratchFile(self._path, write_out=self._write_out)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -290,19 +305,12 @@ class _BlockFile:
         """Write the parts of a block; return where it begins, and its size in bytes."""
         start = -(-self._size // _ALIGNMENT) * _ALIGNMENT
         self._file.seek(start)
-        for part in block:
-            content, at = memoryview(part), 0
-            while at < len(content):
-                at += self._file.write(content[at : at + _PIECE])
-        size = sum(part.size for part in block)
+        size = sum(map(self._file.write, block))
         self._size = start + size
-        if self._write_out and self._size - self._told >= _WRITTEN_OUT:
-            start_write_out(self._file.fileno())
-            self._told = self._size
         return start, size
 
 
-class _Targets(AccumulatorParam[list[int]]):
+class _Numbers(AccumulatorParam[list[int]]):
     """Spark applies what a task adds when the task has succeeded, and only then."""
 
     def zero(self, value: list[int]) -> list[int]:

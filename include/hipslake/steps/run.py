@@ -85,6 +85,8 @@ class RunFolder:
     HISTOGRAM = "histogram/histogram.parquet"
     PER_ORDER = "histogram/per_order.parquet"
     SCHEMA = "histogram/schema.arrow"
+    SORTED = "histogram/sorted"
+    SORTED_FILES = "histogram/sorted.parquet"
     OBJECTS = "objects/objects.json"
     INDICES = "index/indices.json"
     PLAN = "plan/plan.parquet"

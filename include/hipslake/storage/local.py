@@ -19,10 +19,7 @@ import pyarrow.fs as pafs
 from hipslake.errors import NotReadableError
 from hipslake.storage import atomic
 from hipslake.storage.entry import Entry
-
-# The kernel caches a write in blocks as large as the write. Large ones come from memory that lay free for
-# long, which in a virtual machine the host may have taken back; small ones were in use just now.
-_PIECE = 64 << 10
+from hipslake.storage.write_out import write_in_pieces
 
 
 class LocalFiles:
@@ -96,9 +93,7 @@ class LocalFiles:
 
     def write(self, uri: str, data: Any, *, durable: bool) -> None:
         with atomic.replacing(Path(uri), durable=durable) as file:
-            content = memoryview(data).cast("B")
-            for low in range(0, len(content), _PIECE):
-                file.write(content[low : low + _PIECE])
+            write_in_pieces(file, data)
 
     def write_all(self, files: Sequence[tuple[str, Any]], *, durable: bool) -> None:
         for uri, data in files:

@@ -9,14 +9,20 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from hipslake.storage.available_memory import machine_memory
 
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
+_WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
+
+# The kernel caches a write in blocks as large as the write. Large ones come from memory that lay free for
+# long, which in a virtual machine the host may have taken back; small ones were in use just now.
+_PIECE = 64 << 10
 
 
 def bytes_kept_unwritten(vm: Path = Path("/proc/sys/vm"), memory: Path = Path("/proc/meminfo")) -> float:
@@ -48,6 +54,64 @@ def native_output(file: BinaryIO) -> Iterator[BinaryIO | pa.NativeFile]:
         return
     with pa.OSFile(os.fspath(file.name), "wb") as output:
         yield output
+
+
+def write_in_pieces(file: BinaryIO | FileIO, content: Any) -> int:
+    """Write some bytes to an open file of this machine; return how many."""
+    rest = memoryview(content).cast("B")
+    size = len(rest)
+    while rest:
+        rest = rest[file.write(rest[:_PIECE]) :]
+    return size
+
+
+class ScratchFile:
+    """A new file of this machine, for bytes that are read again soon, by this process or others.
+
+    Arrow takes it for a file of Python's. It is closed at the end of a block, or by `close`.
+
+    Parameters
+    ----------
+    path : Path
+        Nothing is there yet.
+    write_out : bool
+        Let the kernel begin to write the file to disk at once, instead of when it has too much of such.
+    """
+
+    def __init__(self, path: Path, *, write_out: bool = False) -> None:
+        self._file = path.open("xb", buffering=0)
+        self._write_out, self._since = write_out, 0
+
+    def __enter__(self) -> ScratchFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, content: Any) -> int:
+        """Write some bytes at the place that the file is at; return how many."""
+        size = write_in_pieces(self._file, content)
+        self._since += size
+        if self._write_out and self._since >= _WRITTEN_OUT:
+            start_write_out(self._file.fileno())
+            self._since = 0
+        return size
+
+    def seek(self, place: int) -> int:
+        return self._file.seek(place)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Everything is written at once."""
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def start_write_out(descriptor: int) -> None:

@@ -12,6 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ from hipslake.steps.ingest.night_records import check_records, find_records, sto
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.row_bytes import sampled_row_bytes
+from hipslake.steps.ingest.sorted_rows import SortedRows, may_keep_rows
 from hipslake.steps.ingest.split_list import SplitList
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.superseded_rows import PieceCounts, SupersededRows, store_counts
@@ -65,6 +67,13 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         If rows of a key share their order, where the spec asks for the newest; in mode upsert, if the records
         do not say what becomes of which row.
     """
+    with ExitStack() as failing:
+        report = _run(request, engine, failing)
+        failing.pop_all()
+    return report
+
+
+def _run(request: HistogramRequest, engine: Engine, failing: ExitStack) -> HistogramReport:
     phases = Phases()
     folder, storage = request.folder, request.folder.storage
     run, inputs = FrozenRun.of(folder), FrozenInputs.of(folder)
@@ -72,7 +81,9 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     source = open_source(source_spec)
     parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
     with phases("splits"), beside(storage) as begin:
-        begin(lambda: _delete_parts(storage))
+        begin(lambda: _delete_parts(storage, _PARTS))
+        if storage.is_local:
+            _delete_parts(storage, RunFolder.SORTED)
         splits = SplitList.of(source.splits(inputs.files, request.split_target_bytes))
         schema = source.schema(inputs.files)
         if schema is not None:
@@ -94,6 +105,12 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         with phases("newest"):
             return find_superseded(folder, source, splits, schema, placer, engine)
 
+    kept = None
+    keeps = request.keep_rows and engine.on_this_machine and may_keep_rows(folder)
+    if keeps and schema is not None:
+        kept = SortedRows.of(storage, spec, schema, source_bytes=inputs.total_bytes, at_once=engine.cores)
+    if kept is not None:
+        failing.callback(kept.give_up)
     log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
     tasks = splits.runs(engine.cores)
     task = CountTask(
@@ -109,6 +126,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         max_examples=request.max_examples,
         done=engine.counter(),
         superseded=superseded_by(schema),
+        sorted_rows=kept,
     )
     known_catalog(request.run_uri).claim_for_append(Storage.at(run.catalog_uri))  # while rows are counted
     with ThreadPoolExecutor(1) as pool:  # the driver weighs rows while the tasks count them
@@ -156,10 +174,14 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             order = int(histogram.order.max())
             deepened[order] = int(crowded.sum())
             log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
+    bad = sum(rejected.values())
     with phases("store"), beside(storage) as begin:
         begin(lambda: storage.delete_tree(parts))
+        # The write step tells of the rows that have no place, and so reads all.
+        if kept is not None and (bad or not kept.store(len(tasks))):
+            kept.give_up()
+            kept = None
         store_histogram(storage, table, schema, histogram, row_bytes)
-    bad = sum(rejected.values())
     return HistogramReport(
         files=len(inputs.files),
         rows_in=rows,
@@ -179,13 +201,14 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             group: int(weight.disk * (rows - bad - superseded - deletes)) for group, weight in weights.items()
         },
         row_bytes=weights,
+        keeps_rows=kept is not None,
         seconds=phases.seconds,
     )
 
 
-def _delete_parts(folder: Storage) -> None:
+def _delete_parts(folder: Storage, path: str) -> None:
     """Delete what earlier attempts have left; of most there is nothing, and one listing tells that."""
-    for entry in folder.list(_PARTS):
+    for entry in folder.list(path):
         folder.delete_tree(entry.path)
 
 

@@ -25,8 +25,9 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.angle_columns import is_text
 from hipslake.sphere.pixels import coarsen
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
+from hipslake.steps.ingest.sorted_rows import KeptByTask, SortedRows
 from hipslake.steps.ingest.split_list import SplitList
-from hipslake.steps.ingest.split_rows import Chunk, Piece, chunks
+from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, Piece, chunks
 from hipslake.steps.ingest.superseded_rows import SupersededRows
 from hipslake.storage.folder import Storage
 
@@ -94,6 +95,8 @@ class CountTask:
         Order and numbers, ascending, of the only pixels that count. None: all rows.
     superseded : SupersededRows or None
         Rows that do not count, since newer ones take their place.
+    sorted_rows : SortedRows or None
+        How rows are kept for the write step. None: they are not.
     """
 
     folder: Storage
@@ -109,6 +112,7 @@ class CountTask:
     done: RowCounter
     crowded: tuple[int, NDArray[np.int64]] | None = None
     superseded: SupersededRows | None = None
+    sorted_rows: SortedRows | None = None
 
     def part_path(self, task: int) -> str:
         """Where a task leaves its counts, relative to the run folder."""
@@ -118,25 +122,47 @@ class CountTask:
         self, order: int, crowded: tuple[int, NDArray[np.int64]], schema: pa.Schema, parts: str
     ) -> CountTask:
         """The same splits once more, for crowded pixels only."""
-        return replace(self, order=order, crowded=crowded, schema=schema, parts=parts)
+        return replace(self, order=order, crowded=crowded, schema=schema, parts=parts, sorted_rows=None)
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Count the splits of a task."""
         first, last = self.tasks[task]
         counts, found = PixelCounts(self.order), _Found(first, last)
+        if self.sorted_rows is None or self.sorted_rows.stopped.exists():
+            self._count(first, last, counts, found)
+        else:
+            assert self.schema is not None, "rows are kept as leaf files have them"
+            with self.sorted_rows.keeping(task, first) as kept:
+                self._count(first, last, counts, found, kept)
+        write_parts(self.folder, self.part_path(task), counts)
+        yield found.reports()
+
+    def _count(
+        self, first: int, last: int, counts: PixelCounts, found: _Found, kept: KeptByTask | None = None
+    ) -> None:
         for schema, splits in groupby(self.splits.between(first, last), self._read_as(found)):
             if schema is None:  # an error, which is raised when the schemas are unified
                 continue
-            columns = self.placer.columns
+            columns = None if kept is not None else self.placer.columns
             if self.schema is None:  # operations are read once the types of all columns are known
-                columns = [name for name in columns if name in self.placer.reading(schema).names]
-            read = chunks(self.source, splits, schema, self.placer, columns, superseded=self.superseded)
+                columns = [name for name in self.placer.columns if name in self.placer.reading(schema).names]
+            read = chunks(
+                self.source,
+                splits,
+                schema,
+                self.placer,
+                columns,
+                superseded=self.superseded,
+                chunk_bytes=CHUNK_BYTES if self.sorted_rows is None else self.sorted_rows.chunk_bytes,
+            )
             for chunk in read:
                 found.add(chunk, self.spec, self.max_examples)
-                counts.add_rows(self._counted(indexed(chunk.placed, self.spec.position).h29))
+                if kept is not None:
+                    h29 = kept.add(chunk)
+                else:
+                    h29 = self._counted(indexed(chunk.placed, self.spec.position).h29)
+                counts.add_rows(h29)
                 self.done.add(chunk.rows.num_rows)
-        write_parts(self.folder, self.part_path(task), counts)
-        yield found.reports()
 
     def _read_as(self, found: _Found) -> Callable[[Split], pa.Schema | None]:
         """The columns that a split is read with: its data may have to tell them, and may be unable to."""

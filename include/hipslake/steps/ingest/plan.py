@@ -40,6 +40,15 @@ def run(request: PlanRequest) -> PlanReport:
     PlanError
         If no plan can keep a threshold.
     """
+    try:
+        return _run(request)
+    except PlanError:
+        if request.folder.storage.is_local:  # rows that were kept for the leaves that there will not be
+            request.folder.storage.delete_tree(RunFolder.SORTED)
+        raise
+
+
+def _run(request: PlanRequest) -> PlanReport:
     phases = Phases()
     folder = request.folder
     spec = FrozenRun.of(folder).spec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from hipslake.catalog.committing import commit_next, committed_before
@@ -25,6 +24,7 @@ from hipslake.steps.upkeep.hats_view import write_hats_files
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import beside
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
@@ -111,11 +111,10 @@ def _hold_base(held: ExitStack, folder: RunFolder, catalog: Storage) -> None:
 
 def _write_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
     """Write what goes with the leaf files, into the folder that nobody looks into yet."""
-    with ThreadPoolExecutor(1) as pool:
-        view = pool.submit(_write_hats_files, folder, catalog, metadata)
+    with beside(catalog) as begin:  # a disk makes nobody wait, and two threads of Python make each other
+        begin(lambda: _write_hats_files(folder, catalog, metadata))
         for group in metadata.groups:
             write_skymap(catalog, metadata, group.name)
-        view.result()
 
 
 def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:

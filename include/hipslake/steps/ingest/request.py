@@ -97,6 +97,7 @@ class HistogramRequest(Request):
 
     split_target_bytes: int = Field(default=256 << 20, ge=1)  # decoded bytes that one task reads
     max_examples: int = Field(default=5, ge=1)  # bad rows that an error or a report shows
+    keep_rows: bool = True  # for the write step, where all is done on one machine
 
 
 class HistogramReport(Report):
@@ -112,6 +113,7 @@ class HistogramReport(Report):
     examples: tuple[str, ...] = ()  # the first bad rows: file, row, values
     group_bytes: dict[str, int] = Field(default_factory=dict)  # estimated bytes on disk per column group
     row_bytes: dict[str, RowBytes] = Field(default_factory=dict)  # per column group
+    keeps_rows: bool = False  # for the write step, which then reads the files no more
 
 
 class PlanRequest(Request):

@@ -20,6 +20,7 @@ from hipslake.steps.free_space import check_free_space
 from hipslake.steps.frozen_run import FrozenRun
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
+from hipslake.steps.ingest.sorted_rows import delete_rows_of_dead_runs
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, Window, catalog_uri
@@ -73,6 +74,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     with phases("sweep"), beside(catalog) as begin:
         begin(lambda: request.folder.write(RunFolder.RUN, frozen))
         swept = swept_orphans(catalog, frozen.write_id, standing.text, seen.result())
+        delete_rows_of_dead_runs(request.folder)
     return ResolveReport(
         catalog=spec.name,
         write_id=frozen.write_id,

@@ -31,6 +31,7 @@ COLUMNS = pa.schema(
 _OF_FILE = ("size", "stamp", "uri", "place")
 _TASKS_PER_CORE = 5
 _TASKS_PER_CORE_OF_STORES = 2  # of which each waits for its first split, and reads the others ahead
+_LAST = 3  # that each of the last tasks of the cores is divided into
 _TASK_BYTES = 4 << 30  # that a task reads, unless there are more tasks than cores anyway
 _OPENING_BYTES = 1 << 20  # that are read in about the time that opening a file takes
 
@@ -104,8 +105,9 @@ class SplitList:
     def runs(self, cores: int, task_bytes: int = _TASK_BYTES) -> tuple[tuple[int, int], ...]:
         """Divide the splits among tasks: per task the range that it reads, [first, last).
 
-        Some tasks per core, so that all end together and a retry is small; few, since each costs tens of
-        milliseconds. They read about as many bytes each, where opening a file counts as a megabyte.
+        Some tasks per core, so that a retry is small; few, since each costs tens of milliseconds. They read
+        about as many bytes each, where opening a file counts as a megabyte. Only the last ones read less, so
+        that all cores end together.
 
         Parameters
         ----------
@@ -122,5 +124,8 @@ class SplitList:
         per_core = _TASKS_PER_CORE if is_near else _TASKS_PER_CORE_OF_STORES
         tasks = min(len(self), max(per_core * cores, int(upto[-1] // task_bytes)))
         shares = upto[-1] * np.arange(1, tasks) / tasks
+        if is_near and tasks >= 2 * cores:
+            last = np.arange(_LAST * (tasks - cores) + 1, _LAST * tasks)
+            shares = np.union1d(shares, upto[-1] * last / (_LAST * tasks))
         cuts = np.searchsorted(upto, shares * (1 + 1e-9), side="right")  # as many as a share has room for
         return tuple(pairwise(np.unique([0, *cuts.tolist(), len(self)]).tolist()))

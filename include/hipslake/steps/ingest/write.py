@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,16 +18,19 @@ from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
 from hipslake.errors import StepError, VerificationError
 from hipslake.planning.splits import bytes_per_task
+from hipslake.sources.file_listing import check_unchanged, located
 from hipslake.sphere.pixels import starts
+from hipslake.steps.frozen_run import FrozenInputs
 from hipslake.steps.ingest.leaf_ends import store_ends
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
+from hipslake.steps.ingest.rows_to_merge import RowsToMerge
 from hipslake.steps.ingest.write_state import WriteState
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, WRITTEN_SCHEMA, WriteTask
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
-from hipslake.storage.small_files import together
+from hipslake.storage.small_files import in_threads, together
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
 
@@ -37,7 +43,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     Raises
     ------
     CorruptFileError, InputError
-        If a source file changed or broke since it was counted.
+        If a source file changed or broke since it was listed.
     PlanError
         If a leaf is over a threshold in bytes and cannot be split.
     VerificationError
@@ -77,17 +83,27 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
         phases("write"),
         Heartbeat(catalog, write_id),
         engine.progress("write", rows=groups * counted.rows_out, done=task.written),
-        blocks_in_write(catalog, exchange_root(write_id), size) as scratch,
+        _kept_rows(folder, counted, state, engine) as kept,
     ):
-        written = engine.exchange(
-            sources=len(task.sources),
-            mapper=task.route,
-            targets=state.targets,
-            reducer=task.write,
-            result=WRITTEN_SCHEMA,
-            block_bytes=request.block_bytes,
-            scratch=scratch,
-        )
+        if kept is not None:
+            stretches = [state.stretch_of(target) for target in range(state.targets)]
+            written = engine.run(
+                replace(task, kept=kept.path).merge,
+                tasks=state.targets,
+                result=WRITTEN_SCHEMA,
+                ended=kept.freeing(stretches),
+            )
+        else:
+            with blocks_in_write(catalog, exchange_root(write_id), size) as scratch:
+                written = engine.exchange(
+                    sources=len(task.sources),
+                    mapper=task.route,
+                    targets=state.targets,
+                    reducer=task.write,
+                    result=WRITTEN_SCHEMA,
+                    block_bytes=request.block_bytes,
+                    scratch=scratch,
+                )
     files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
@@ -112,6 +128,32 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
         tasks=state.targets,
         seconds=phases.seconds,
     )
+
+
+@contextmanager
+def _kept_rows(
+    folder: RunFolder, counted: HistogramReport, state: WriteState, engine: Engine
+) -> Iterator[RowsToMerge | None]:
+    """The rows that the histogram step has kept, until the block ends; None: the files are read again."""
+    storage, kept = folder.storage, None
+    if counted.keeps_rows and engine.on_this_machine:
+        kept = RowsToMerge.claimed(storage, state.splits.row_starts)
+        if kept is None:
+            log.info("The rows that were counted are not there any more: the files are read again.")
+    if counted.keeps_rows:  # what is left belongs to attempts that were given up
+        for entry in storage.list(RunFolder.SORTED):
+            if kept is None or entry.path != kept.path:
+                storage.delete_tree(entry.path)
+    if kept is None:
+        yield None
+        return
+    try:
+        files = FrozenInputs.of(folder).files  # the version will say that it was made of them, as they are
+        for _ in in_threads(located(files[0])[0], check_unchanged, files):
+            pass
+        yield kept
+    finally:
+        storage.delete_tree(kept.path)
 
 
 def along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:

@@ -160,6 +160,12 @@ class WriteState:
         """The plan that a reduce task belongs to."""
         return next(plan for plan in self.plans if len(plan.target) and target <= int(plan.target[-1]))
 
+    def stretch_of(self, target: int) -> tuple[str, int, int]:
+        """The column group of a reduce task, and the stretch of the curve in which its leaves lie."""
+        plan = self.plan_of(target)
+        leaves = plan.leaves_of(target)
+        return plan.group, int(plan.start[leaves[0]]), int(plan.stop[leaves[-1]])
+
 
 @lru_cache(maxsize=2)
 def load_write_state(

@@ -4,7 +4,6 @@ Rows that are not on the sky are kept whole beside the catalog, with the reason 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.layouts import layout_paths, rejects_root
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.leaf_buffer import LeafBuffer
 from hipslake.catalog.merging import merged_row_groups, within
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import REASONS, in_curve_order
@@ -27,8 +27,10 @@ from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.leaf_ends import ENDS_SCHEMA, MOST_BYTES, TaskEnds
+from hipslake.steps.ingest.rows_to_merge import RowsToMerge
 from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
 from hipslake.steps.ingest.write_state import GroupPlan, WriteState, load_write_state
+from hipslake.steps.run import RunFolder
 from hipslake.steps.stored_together import AtOnce
 from hipslake.storage.folder import Storage
 
@@ -54,6 +56,8 @@ class WriteTask:
         Cores of the cluster, for the number of map tasks.
     written : Counter
         Rows written so far, per column group.
+    kept : str
+        Where the rows are that the histogram step has kept, relative to the run folder; "" if it has not.
     """
 
     run_uri: str
@@ -62,6 +66,7 @@ class WriteTask:
     row_bytes: tuple[tuple[str, float], ...]
     cores: int
     written: Counter
+    kept: str = ""
 
     @property
     def state(self) -> WriteState:
@@ -77,12 +82,21 @@ class WriteTask:
         """Read splits, and send each reduce task its rows: indexed, in curve order, per column group."""
         yield from route_splits(self.state, *self.sources[number])
 
+    def merge(self, target: int) -> Iterator[pa.RecordBatch]:
+        """Write the leaf files of a task from the rows that the histogram step has kept; as `write`."""
+        state = self.state
+        kept = RowsToMerge(RunFolder(self.run_uri).storage, self.kept, state.splits.row_starts)
+        yield from self._write(target, kept.batches(*state.stretch_of(target)))
+
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Write the leaf files of a reduce task; give a row for each."""
-        state = self.state
-        plan = state.plan_of(target)
         batches = [block.rows for block in blocks]
         blocks.clear()
+        yield from self._write(target, batches)
+
+    def _write(self, target: int, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        state = self.state
+        plan = state.plan_of(target)
         # For the HATS files. Of a disk, whoever needs the ends of a file soon has them.
         kept = state.spec.layout is Layout.HATS and not state.catalog.is_local
         ends = TaskEnds(MOST_BYTES // state.targets if kept else 0)
@@ -208,6 +222,7 @@ class LeafWriter:
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
+        self._waiting: LeafBuffer | None = None  # whose file is being stored
         self._spec, self._catalog, self._write_id = spec, catalog, write_id
         self._group, self._schema = group, schema
         self._layout = layout_paths(spec.layout, gathers=spec.gathers)
@@ -245,32 +260,36 @@ class LeafWriter:
             self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
             self._split(pixel, batches)
             return
-        content = self._encoded(batches)
-        if self._most_bytes is not None and content.size > self._most_bytes:
-            self._check_can_split(pixel, rows, content.size)
-            del content
+        encoded = self._encoded(batches)
+        if self._most_bytes is not None and encoded.tell() > self._most_bytes:
+            self._check_can_split(pixel, rows, encoded.tell())
+            encoded.give_back()
             self._split(pixel, batches)
             return
-        self._hand_over(pixel, rows, content)
+        self._hand_over(pixel, rows, encoded)
 
     def write_if_fits(self, pixel: Pixel, batches: list[pa.RecordBatch], room: int) -> bool:
         """Write a file if it takes no more than the room, in the unit of the threshold; whether it did."""
         rows = sum(batch.num_rows for batch in batches)
         if self._most_rows is not None and rows > room:
             return False
-        content = self._encoded(batches)
-        if self._most_bytes is not None and content.size > room:
+        encoded = self._encoded(batches)
+        if self._most_bytes is not None and encoded.tell() > room:
+            encoded.give_back()
             return False
-        self._hand_over(pixel, rows, content)
+        self._hand_over(pixel, rows, encoded)
         return True
 
-    def _encoded(self, batches: list[pa.RecordBatch]) -> pa.Buffer:
+    def _encoded(self, batches: list[pa.RecordBatch]) -> LeafBuffer:
+        buffer = LeafBuffer.taken()
         row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
-        return encode_leaf(row_groups, self._schema, self._options)
+        encode_leaf(row_groups, self._schema, self._options, buffer)
+        return buffer
 
-    def _hand_over(self, pixel: Pixel, rows: int, content: pa.Buffer) -> None:
+    def _hand_over(self, pixel: Pixel, rows: int, encoded: LeafBuffer) -> None:
         self._collect()  # one file at a time is held beside the one that is encoded
-        self._stored = self._pool.submit(self._store, pixel, rows, content)
+        self._waiting = encoded
+        self._stored = self._pool.submit(self._store, pixel, rows, encoded.content, encoded.sha256)
 
     def _split(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
         for child in pixel.children():
@@ -281,14 +300,14 @@ class LeafWriter:
             with self._together.waiting():
                 self.files.append(self._stored.result())
             self._stored = None
+            # What is put into a store may still be on its way.
+            if self._waiting is not None and self._catalog.is_local:
+                self._waiting.give_back()
 
-    def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
-        path, digest = (
-            self._layout.partition_path(self._write_id, self._group, pixel),
-            hashlib.sha256(content),
-        )
+    def _store(self, pixel: Pixel, rows: int, content: pa.Buffer, sha256: str) -> dict[str, object]:
+        path = self._layout.partition_path(self._write_id, self._group, pixel)
         known = self._known(pixel)
-        if known is not None and known["sha256"] == digest.hexdigest():
+        if known is not None and known["sha256"] == sha256:
             return {"group": self._group, **known}
         self._together.before(content.size)
         self._storing()
@@ -309,7 +328,7 @@ class LeafWriter:
             "path": path,
             "rows": rows,
             "bytes": content.size,
-            "sha256": digest.hexdigest(),
+            "sha256": sha256,
         }
 
     def _check_can_split(self, pixel: Pixel, rows: int, size: int) -> None:
