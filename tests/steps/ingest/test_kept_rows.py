@@ -119,8 +119,9 @@ def test_a_write_that_fails_half_way_is_done_again(tmp_path: Path, monkeypatch: 
     assert [file[:4] for file in written(folder)] == expected
 
 
-def test_rows_without_a_place_are_told_of(tmp_path: Path) -> None:
+def test_rows_without_a_place_are_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The write step tells of them, which reads the source for it: nothing is kept."""
+    caplog.set_level("INFO")
     found = []
     for keep in (True, False):
         place = tmp_path / str(keep)
@@ -133,7 +134,10 @@ def test_rows_without_a_place_are_told_of(tmp_path: Path) -> None:
         spec = write_spec(place / "stars.yaml", source, more=more)
         folder = start(place / "warehouse", spec)
         freeze(folder)
+        caplog.clear()
         report = counted(folder, keep=keep)
+        told = "The write step reads the files again: 3 rows have no place on the sky."
+        assert (told in caplog.messages) is keep
         assert not report.keeps_rows
         assert report.rows_rejected == 3
         assert not kept_files(folder)
@@ -145,7 +149,10 @@ def test_rows_without_a_place_are_told_of(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_a_disk_with_little_room_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_with_little_room_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     write_source(tmp_path / "landing")
     spec = write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
     folder = start(tmp_path / "warehouse", spec)
@@ -154,7 +161,9 @@ def test_a_disk_with_little_room_keeps_nothing(tmp_path: Path, monkeypatch: pyte
     usage = shutil.disk_usage(tmp_path)
     for free, keeps in ((3 * size - 1, False), (4 * size, True)):
         monkeypatch.setattr(sorted_rows.shutil, "disk_usage", lambda _: usage._replace(free=free))  # noqa: B023
+        caplog.clear()
         assert counted(folder, keep=True).keeps_rows is keeps
+        assert (f"needs {3 * size} free bytes" in caplog.text) is not keeps
 
 
 @pytest.mark.parametrize(
@@ -327,14 +336,24 @@ def test_after_a_row_without_a_place_no_task_keeps_any(tmp_path: Path) -> None:
     ("memory", "cores", "keeps"), [(1 << 30, 4, True), (1 << 30, 8, False), (None, 8, True)]
 )
 def test_chunks_take_a_part_of_the_memory(
-    memory: int | None, cores: int, keeps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: int | None,
+    cores: int,
+    keeps: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """16 MiB are sorted at once by each task."""
+    """16 MiB are sorted at once by each task. Where that is too much, the log says so."""
+    caplog.set_level("INFO")
     folder = kept_run(tmp_path)
     monkeypatch.setattr(sorted_rows, "available_memory", lambda: memory)
     spec, schema = FrozenRun.of(folder).spec, folder.schema()
+    caplog.clear()
     found = SortedRows.of(folder.storage, spec, schema, source_bytes=1, at_once=cores)
     assert (found is not None) is keeps
+    assert (
+        "to sort them takes 402653184 bytes of memory, of which 268435456 are allowed" in caplog.text
+    ) is not keeps
 
 
 @pytest.mark.parametrize("cores", [2, 8, 64])

@@ -179,6 +179,8 @@ def _run(request: HistogramRequest, engine: Engine, failing: ExitStack) -> Histo
         begin(lambda: storage.delete_tree(parts))
         # The write step tells of the rows that have no place, and so reads all.
         if kept is not None and (bad or not kept.store(len(tasks))):
+            why = f"{bad} rows have no place on the sky" if bad else "a task could not keep its rows"
+            log.info("The write step reads the files again: %s.", why)
             kept.give_up()
             kept = None
         store_histogram(storage, table, schema, histogram, row_bytes)

@@ -115,7 +115,7 @@ class SortedRows:
     def of(
         cls, folder: Storage, spec: CatalogSpec, schema: pa.Schema, *, source_bytes: int, at_once: int
     ) -> Self | None:
-        """How to keep the rows of a source; None where this machine may have no room for them.
+        """How to keep the rows of a source; None where this machine may lack room, as the log says.
 
         Parameters
         ----------
@@ -131,9 +131,6 @@ class SortedRows:
         """
         schemas, size = check_columns(spec, schema), _GROWTH * source_bytes
         chunk_bytes = min(max(CHUNK_BYTES, size // _CHUNKS), _MAX_CHUNK_BYTES)
-        memory = available_memory()
-        if memory is not None and _HELD * chunk_bytes * at_once > memory // _SHARE:
-            return None
         may_open = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 4096) // 4
         kept = cls(
             folder,
@@ -145,7 +142,19 @@ class SortedRows:
             reserve=source_bytes,  # for the leaf files
             write_out=size > bytes_kept_unwritten(),
         )
-        return kept if kept.stretches and boot_id() and kept.has_room(size) else None
+        memory, sorting = available_memory(), _HELD * chunk_bytes * at_once
+        if memory is not None and sorting > memory // _SHARE:
+            lacking = f"to sort them takes {sorting} bytes of memory, of which {memory // _SHARE} are allowed"
+        elif not kept.stretches:
+            lacking = f"{len(schemas) * at_once} files for each stretch are more than may be open"
+        elif not boot_id():
+            lacking = "this system does not tell its boots apart"
+        elif not kept.has_room(size):
+            lacking = f"{folder.root} needs {size + kept.reserve} free bytes, for them and for the leaves"
+        else:
+            return kept
+        log.info("No rows are kept, and the write step reads the files again: %s.", lacking)
+        return None
 
     def has_room(self, size: int) -> bool:
         """Whether the disk has room for some bytes, and for what is made of all rows."""
