@@ -332,49 +332,6 @@ def test_after_a_row_without_a_place_no_task_keeps_any(tmp_path: Path) -> None:
     assert all(columns == ["ra", "dec"] for columns in read[1:])
 
 
-@pytest.mark.parametrize(
-    ("memory", "cores", "keeps"), [(1 << 30, 4, True), (1 << 30, 8, False), (None, 8, True)]
-)
-def test_chunks_take_a_part_of_the_memory(
-    memory: int | None,
-    cores: int,
-    keeps: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """16 MiB are sorted at once by each task. Where that is too much, the log says so."""
-    caplog.set_level("INFO")
-    folder = kept_run(tmp_path)
-    monkeypatch.setattr(sorted_rows, "available_memory", lambda: memory)
-    spec, schema = FrozenRun.of(folder).spec, folder.schema()
-    caplog.clear()
-    found = SortedRows.of(folder.storage, spec, schema, source_bytes=1, at_once=cores)
-    assert (found is not None) is keeps
-    assert (
-        "to sort them takes 402653184 bytes of memory, of which 268435456 are allowed" in caplog.text
-    ) is not keeps
-
-
-@pytest.mark.parametrize("cores", [2, 8, 64])
-@pytest.mark.parametrize("groups", [1, 5, 40, 300])
-def test_no_more_files_are_open_than_a_process_may_have(
-    cores: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = kept_run(tmp_path)
-    spec, schema = FrozenRun.of(folder).spec, folder.schema()
-    monkeypatch.setattr(
-        sorted_rows, "check_columns", lambda *_: {str(number): schema for number in range(groups)}
-    )
-    monkeypatch.setattr(sorted_rows.resource, "getrlimit", lambda _: (1024, 1024))
-    keeping = SortedRows.of(folder.storage, spec, schema, source_bytes=1, at_once=cores)
-    if keeping is None:
-        assert groups * cores > 256
-    else:
-        assert 1 <= keeping.stretches <= 16
-        assert keeping.stretches * groups * cores <= 256
-
-
 @pytest.mark.parametrize("failing", ["bad rows", "plan"])
 def test_a_run_that_fails_leaves_no_rows(failing: str, tmp_path: Path) -> None:
     table = many_kinds(400, 1)

@@ -10,7 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.merging import keys_of
+from hipslake.steps.frozen_run import FrozenRun
+from hipslake.steps.ingest import sorted_rows
 from hipslake.steps.ingest.rows_to_merge import RowsToMerge
+from hipslake.steps.ingest.sorted_rows import SortedRows
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 
@@ -20,7 +23,7 @@ from tests.steps.in_process import (
     start,
     write_spec,
 )
-from tests.steps.kept_rows import counted, kept_files, land, many_kinds, row_starts, written
+from tests.steps.kept_rows import counted, kept_files, kept_run, land, many_kinds, row_starts, written
 
 GROUPS = """
 column_groups:
@@ -96,3 +99,46 @@ def test_whatever_the_tasks_rows_come_in_the_order_of_the_source(seed: int, tmp_
         mine = table.take(read["_row"])
         for name in set(table.column_names) & set(read.column_names):
             assert read[name].to_pylist() == mine[name].to_pylist(), name
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "keeps"), [(1 << 30, 4, True), (1 << 30, 8, False), (None, 8, True)]
+)
+def test_chunks_take_a_part_of_the_memory(
+    memory: int | None,
+    cores: int,
+    keeps: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """16 MiB are sorted at once by each task. Where that is too much, the log says so."""
+    caplog.set_level("INFO")
+    folder = kept_run(tmp_path)
+    monkeypatch.setattr(sorted_rows, "available_memory", lambda: memory)
+    spec, schema = FrozenRun.of(folder).spec, folder.schema()
+    caplog.clear()
+    found = SortedRows.of(folder.storage, spec, schema, source_bytes=1, at_once=cores)
+    assert (found is not None) is keeps
+    assert (
+        "to sort them takes 402653184 bytes of memory, of which 268435456 are allowed" in caplog.text
+    ) is not keeps
+
+
+@pytest.mark.parametrize("cores", [2, 8, 64])
+@pytest.mark.parametrize("groups", [1, 5, 40, 300])
+def test_no_more_files_are_open_than_a_process_may_have(
+    cores: int, groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = kept_run(tmp_path)
+    spec, schema = FrozenRun.of(folder).spec, folder.schema()
+    monkeypatch.setattr(
+        sorted_rows, "check_columns", lambda *_: {str(number): schema for number in range(groups)}
+    )
+    monkeypatch.setattr(sorted_rows.resource, "getrlimit", lambda _: (1024, 1024))
+    keeping = SortedRows.of(folder.storage, spec, schema, source_bytes=1, at_once=cores)
+    if keeping is None:
+        assert groups * cores > 256
+    else:
+        assert 1 <= keeping.stretches <= 16
+        assert keeping.stretches * groups * cores <= 256
