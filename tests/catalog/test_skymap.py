@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 from astropy.wcs import WCS
 from hipslake import Catalog, ingest
+from hipslake.catalog.hats.pixel_image import PixelImage
 from hipslake.catalog.hats.skymap import (
     OFF_SKY,
+    _halved,
     draw_skymap,
     forward,
     inverse,
@@ -26,6 +28,9 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.specs.threshold import Threshold
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from tests.catalog.little import WRITE, sky, write_little
 
@@ -103,6 +108,33 @@ def test_picture_is_a_png_beside_the_group_and_the_same_each_time(tmp_path: Path
     south = picture[int(0.7 * height), int(0.52 * width), :3]
     assert np.ptp(north) > 0.2  # coloured
     assert np.ptp(south) < 0.1  # the grey of empty sky
+
+
+@pytest.mark.parametrize(("left", "bottom"), [(0, 0), (13, 40), (120, 3)])
+def test_pixels_are_drawn_where_matplotlib_draws_them(left: int, bottom: int) -> None:
+    pixels = np.random.default_rng(left).integers(0, 256, (50, 90, 4), np.uint8)
+    pixels[..., 3] = 255
+    drawn = []
+    for ours in (True, False):
+        figure = Figure(figsize=(3, 2), dpi=100)
+        canvas = FigureCanvasAgg(figure)
+        if ours:
+            everywhere = Rectangle((0, 0), 1, 1, transform=figure.transFigure)
+            figure.add_artist(PixelImage(pixels, left, bottom, everywhere))
+        else:
+            figure.figimage(pixels, left, bottom, origin="upper")
+        canvas.draw()
+        drawn.append(np.asarray(canvas.buffer_rgba()).astype(int))
+    assert np.abs(drawn[0] - drawn[1]).max() <= 1
+    assert (drawn[0][200 - bottom - 50 : 200 - bottom, left : left + 90] == pixels).all()
+
+
+def test_four_pixels_become_their_mean() -> None:
+    colours = np.random.default_rng(5).integers(0, 1 << 32, (40, 60), np.uint32)
+    told = _halved(colours).view(np.uint8).reshape(20, 30, 4).astype(float)
+    mean = colours.view(np.uint8).reshape(20, 2, 30, 2, 4).mean(axis=(1, 3))
+    assert (told <= mean).all()
+    assert (mean - told <= 1.0).all()  # rounded down, twice
 
 
 def positions_only(

@@ -67,6 +67,17 @@ def test_a_table_gives_the_histogram_back(h29: NDArray[np.int64], mapping: int) 
         assert again.npix.dtype == histogram.npix.dtype
 
 
+@pytest.mark.parametrize("cells", [1, 7, 1 << 20])
+def test_some_cells_at_a_time_are_the_whole_table(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hipslake.planning.pixel_histogram._TABLE_CELLS", cells)
+    histogram = deepened(SKY, 3, 1)
+    tables = list(histogram.to_tables({"main": 7.5}))
+    assert all(table.num_rows <= cells for table in tables)
+    assert pa.concat_tables(tables).equals(histogram.to_table({"main": 7.5}))
+    nothing = histogram.select(slice(0))
+    assert [table.num_rows for table in nothing.to_tables()] == [0]
+
+
 def test_all_orders_but_the_deepest_fit_into_one_table_from_0_on() -> None:
     table = coarser_orders(deepened(SKY, 3, 1))
     assert np.unique(table["order"].to_numpy()).tolist() == list(range(29))

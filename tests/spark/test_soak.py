@@ -18,7 +18,6 @@ from tests.soak.verdict import judged
 def test_four_nights_of_the_chain(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skymap, "_PAINTED", skymap._PAINTED // 10)
     monkeypatch.setattr(skymap, "_DPI", skymap._DPI // 10)
     chain = Chain(tmp_path, SparkEngine(spark), objects=900, rows=40, week=2, month=4)
     chain.begin()

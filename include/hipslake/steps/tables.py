@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -14,17 +17,26 @@ from hipslake.storage.parquet_failures import damage_as_error
 
 def write_table(storage: Storage, path: str, table: pa.Table) -> None:
     """Store a table, whole or not at all."""
-    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    write_tables(storage, path, [table])
+
+
+def write_tables(storage: Storage, path: str, tables: Iterable[pa.Table]) -> None:
+    """Store the rows of tables of one schema, of which there is at least one, as one table."""
+    remaining = iter(tables)
+    first = next(remaining)
+    texts = [field.name for field in first.schema if pa.types.is_string(field.type)]
     # Most numbers ascend or are small: as differences, millions are written and read in half the time.
-    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    numbers = [field.name for field in first.schema if pa.types.is_integer(field.type)]
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    with pq.ParquetWriter(
         sink,
+        first.schema,
         compression="zstd",
         use_dictionary=texts or False,
         column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
-    )
+    ) as writer:
+        for table in chain([first], remaining):
+            writer.write_table(table)
     storage.write(path, sink.getvalue(), durable=False)
 
 

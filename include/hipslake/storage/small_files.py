@@ -15,6 +15,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.request_loop import MOST_REQUESTS
 
 _THREADS = 16
+_DISK_THREADS = 8  # more wait for Python's lock instead of the disk
 _AHEAD = 256
 _ALONE = 0.01  # seconds
 
@@ -43,7 +44,9 @@ def in_threads(storage: Storage, look: Callable[[Given], Found], given: Iterable
         yield from map(look, first)
         return
     remaining = chain(first, remaining)
-    threads = _THREADS if storage.is_local or storage.is_web_server else MOST_REQUESTS
+    threads = _THREADS if storage.is_web_server else MOST_REQUESTS
+    if storage.is_local:
+        threads = _DISK_THREADS
     with ThreadPoolExecutor(threads) as pool:
         while ahead := list(islice(remaining, _AHEAD)):
             size = -(-len(ahead) // threads)  # some at once: handing one out costs more than a local look

@@ -33,7 +33,6 @@ OFF_SKY = -2
 SKY_DEG2 = 129_600 / np.pi  # square degrees on the sphere
 
 _WIDTH, _HEIGHT, _DPI = 12.0, 7.5, 150  # inches, dots per inch
-_PAINTED = 2560  # width of the painted map; half as much again as on the picture smooths its edges
 _BAND = 100  # rows of it that are looked up at a time
 _THREADS = 2
 _DARKER, _LIGHTER = 0.30, 0.16  # how far an edge goes from its leaf's colour to black, or to white
@@ -186,10 +185,15 @@ def _draw_map(figure: Figure, tree: PixelTree, colours: Floats) -> None:
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Ellipse
 
+    from hipslake.catalog.hats.pixel_image import PixelImage
+
     axes = figure.add_axes((0.03, 0.205, 0.94, 0.70))
     axes.set(xlim=(-2.03, 2.03), ylim=(-1.02, 1.02), aspect="equal")
     axes.axis("off")
-    leaf, edge = paint(tree, _PAINTED)
+    axes.apply_aspect()
+    (left, bottom), (_, top) = axes.transData.transform([(-2, -1), (2, 1)]).round().astype(int).tolist()
+    height = top - bottom
+    leaf, edge = paint(tree, 4 * height)  # twice as fine as the picture, which smooths edges
     palette = np.vstack([colours, to_rgb(_EMPTY), to_rgb(_EMPTY)]).astype(np.float32)
     # An edge is darker than a bright leaf and brighter than a dark one, or it would not be seen on both.
     bright = palette.mean(axis=1, keepdims=True) > 0.4
@@ -200,9 +204,9 @@ def _draw_map(figure: Figure, tree: PixelTree, colours: Floats) -> None:
     image[on_edge] = _opaque(palette[at] + (lines - palette)[at] * strength)
     rim = Ellipse((0, 0), 4, 2, fill=False, edgecolor=_FAINT, linewidth=1.0, zorder=4)
     axes.add_patch(rim)
-    pixels = image.view(np.uint8).reshape(*image.shape, 4)
-    shown = axes.imshow(pixels, extent=(-2, 2, -1, 1), interpolation="antialiased", zorder=1)
-    shown.set_clip_path(rim)
+    shown = PixelImage(_halved(image).view(np.uint8).reshape(height, 2 * height, 4), left, bottom, rim)
+    shown.set_zorder(1)
+    axes.add_artist(shown)
     _draw_grid(axes)
     if float(np.sum(4.0**-tree.order)) * SKY_DEG2 / 12.0 < _SPOT_DEG2:
         _ring(axes, tree)
@@ -213,6 +217,18 @@ def _opaque(colours: NDArray[np.float32]) -> NDArray[np.uint32]:
     rgba = np.full((len(colours), 4), 255, np.uint8)
     rgba[:, :3] = colours * 255
     return rgba.view(np.uint32)[:, 0]
+
+
+def _halved(colours: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The mean colour of each block of 2 by 2 pixels, of 4 bytes in one number each."""
+    rows = _mean(colours[0::2], colours[1::2])
+    return _mean(rows[:, 0::2], rows[:, 1::2])
+
+
+def _mean(one: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    # Byte by byte: what both have in common, and half of where they differ, without carries to the next.
+    mean: NDArray[np.uint32] = (one & other) + (((one ^ other) & np.uint32(0xFEFEFEFE)) >> np.uint32(1))
+    return mean
 
 
 def _draw_grid(axes: Any) -> None:

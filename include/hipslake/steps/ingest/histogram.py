@@ -45,7 +45,7 @@ from hipslake.steps.ingest.superseded_rows import PieceCounts, SupersededRows, s
 from hipslake.steps.known_catalog import known_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
-from hipslake.steps.tables import write_table
+from hipslake.steps.tables import write_table, write_tables
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import beside
 
@@ -266,7 +266,7 @@ def store_histogram(
         summed = pool.submit(
             lambda: write_table(folder, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
         )
-        write_table(folder, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
+        write_tables(folder, RunFolder.HISTOGRAM, histogram.to_tables(row_bytes))
         summed.result()
 
 

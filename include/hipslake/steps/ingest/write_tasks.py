@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +34,7 @@ from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
 from hipslake.steps.ingest.write_state import GroupPlan, WriteState, load_write_state
 from hipslake.steps.run import RunFolder
 from hipslake.steps.stored_together import AtOnce
+from hipslake.storage.atomic import synced_behind
 from hipslake.storage.folder import Storage
 
 REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
@@ -103,7 +106,8 @@ class WriteTask:
         with LeafWriter(
             state.catalog, state.write_id, state.spec, plan.group, plan.schema, wrote=ends.wrote
         ) as writer:
-            for leaf in plan.leaves_of(target):
+            # The smallest last: the task waits until that is on the disk.
+            for leaf in sorted(plan.leaves_of(target), key=lambda leaf: -plan.rows[leaf]):
                 pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
                 mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
                 writer.write(pixel, mine)
@@ -172,8 +176,9 @@ def to_leaves(plan: GroupPlan, keys: NDArray[np.int64], rows: pa.RecordBatch) ->
 class LeafWriter:
     """Writes leaf files of one column group; splits what comes out over the threshold.
 
-    A file is stored and read back while the next one is encoded: the store makes the task wait, but not the
-    core. Errors of it are raised by the next `write`, or at the end of the block.
+    A file is put into a store while the next one is encoded: the store makes the task wait, but not the core.
+    On a disk it is synced while the next ones are. Errors of it are raised by the next `write`, or at the end
+    of the block, when all files are stored and synced.
 
     Parameters
     ----------
@@ -222,7 +227,7 @@ class LeafWriter:
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
-        self._waiting: LeafBuffer | None = None  # whose file is being stored
+        self._syncing = ExitStack()
         self._spec, self._catalog, self._write_id = spec, catalog, write_id
         self._group, self._schema = group, schema
         self._layout = layout_paths(spec.layout, gathers=spec.gathers)
@@ -236,14 +241,15 @@ class LeafWriter:
             self._most_rows = None if in_bytes else threshold.value
 
     def __enter__(self) -> LeafWriter:
+        if self._catalog.is_local:
+            self._syncing.enter_context(synced_behind())
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        with self._pool:
+            self._syncing.__exit__(kind, *error)
             if kind is None:
                 self._collect()
-        finally:
-            self._pool.shutdown()
 
     def write(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
         """Write the leaf of a pixel, or those of its children.
@@ -287,8 +293,12 @@ class LeafWriter:
         return buffer
 
     def _hand_over(self, pixel: Pixel, rows: int, encoded: LeafBuffer) -> None:
+        if self._catalog.is_local:
+            self.files.append(self._store(pixel, rows, encoded.content, encoded.sha256))
+            encoded.give_back()
+            return
         self._collect()  # one file at a time is held beside the one that is encoded
-        self._waiting = encoded
+        # Its memory is not given back: what is put into a store may still be on its way.
         self._stored = self._pool.submit(self._store, pixel, rows, encoded.content, encoded.sha256)
 
     def _split(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
@@ -300,9 +310,6 @@ class LeafWriter:
             with self._together.waiting():
                 self.files.append(self._stored.result())
             self._stored = None
-            # What is put into a store may still be on its way.
-            if self._waiting is not None and self._catalog.is_local:
-                self._waiting.give_back()
 
     def _store(self, pixel: Pixel, rows: int, content: pa.Buffer, sha256: str) -> dict[str, object]:
         path = self._layout.partition_path(self._write_id, self._group, pixel)
