@@ -75,16 +75,22 @@ def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def encode_leaf(
-    row_groups: Iterable[pa.Table],
-    schema: pa.Schema,
-    options: dict[str, Any],
-    buffer: LeafBuffer | None = None,
-) -> pa.Buffer:
-    """Encode a leaf file in memory. The same rows give the same bytes, however the tables are chunked.
+def encode_leaf(row_groups: Iterable[pa.Table], schema: pa.Schema, options: dict[str, Any]) -> pa.Buffer:
+    """A leaf file in memory; parameters and errors as of `encode_leaf_into`."""
+    buffer = LeafBuffer()
+    encode_leaf_into(buffer, row_groups, schema, options)
+    return buffer.content
+
+
+def encode_leaf_into(
+    buffer: LeafBuffer, row_groups: Iterable[pa.Table], schema: pa.Schema, options: dict[str, Any]
+) -> LeafEnds:
+    """Encode a leaf file. The same rows give the same bytes, however the tables are chunked.
 
     Parameters
     ----------
+    buffer : LeafBuffer
+        What the file is put into; it then knows the digest, too.
     row_groups : iterable of pyarrow.Table
         Each becomes one row group; together they are sorted by (`_healpix_29`, `_row`). Taken one by one, so
         that a generator holds only one at a time.
@@ -92,27 +98,40 @@ def encode_leaf(
         The group's schema; every table's columns are taken in its order.
     options : dict
         From `write_options`.
-    buffer : LeafBuffer, optional
-        What the file is put into; it then knows the digest, too.
+
+    Returns
+    -------
+    LeafEnds
 
     Raises
     ------
     ValueError
         There is no row: empty leaves are not written.
     """
-    buffer = buffer or LeafBuffer()
-    rows, votable = 0, footer_votable(schema)
-    with pq.ParquetWriter(pa.PythonFile(buffer, mode="w"), schema, **options) as writer:
+    first_row, votable = None, footer_votable(schema)
+    footers: list[pq.FileMetaData] = []
+    file = pa.PythonFile(buffer, mode="w")
+    with pq.ParquetWriter(file, schema, metadata_collector=footers, **options) as writer:
         for table in row_groups:
             if table.num_rows:
-                rows += table.num_rows
                 written = _one_chunk(table, schema)
+                if first_row is None:
+                    first_row = own_rows(written.slice(0, 1))
                 votable.add(written)
                 writer.write_table(written, row_group_size=table.num_rows)
         writer.add_key_value_metadata(votable.entries())
-    if not rows:
+    if first_row is None:
         raise ValueError("a leaf without rows is not written")
-    return buffer.content
+    return LeafEnds(footers[0], first_row)
+
+
+def own_rows(rows: pa.Table) -> pa.RecordBatch:
+    """Some rows in memory of their own: a slice of a table would keep the whole."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    with pa.ipc.open_stream(sink.getvalue()) as stream:
+        return stream.read_next_batch()
 
 
 def footer_votable(schema: pa.Schema) -> FooterVotable:
@@ -183,14 +202,6 @@ class LeafEnds(NamedTuple):
 
     footer: pq.FileMetaData
     first_row: pa.RecordBatch
-
-
-def ends_of_leaf(content: pa.Buffer) -> LeafEnds:
-    """The footer and the first row of a leaf file that is in memory."""
-    source = pa.BufferReader(content)
-    footer = pq.read_metadata(source)
-    file = pq.ParquetFile(source, metadata=footer, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    return LeafEnds(footer, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False)))
 
 
 def _first_pages(footer: pq.FileMetaData) -> list[tuple[int, int]]:

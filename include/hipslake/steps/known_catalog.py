@@ -7,16 +7,12 @@ version is still the newest is looked for anew by each step, and decided by the 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from hipslake.catalog.leaf import LeafEnds, ends_of_leaf
+from hipslake.catalog.leaf import LeafEnds
 from hipslake.steps.run_storage import RunStorage, run_storage
 from hipslake.storage.folder import Storage
 from hipslake.versions.log_reader import FoundVersion
 from hipslake.versions.pins import ClaimAhead
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MOST_BYTES = 16 << 20
 """Of the footers of leaf files that are kept, as they are stored, with their first rows."""
@@ -82,11 +78,10 @@ class KnownCatalog:
         if (claim := self.taken_claim()) is not None:
             claim.give_up()
 
-    def wrote(self, path: str, content: pa.Buffer) -> None:
+    def wrote(self, path: str, ends: LeafEnds) -> None:
         """Note what was written into a leaf file, unless too much is noted, or nobody will ask."""
         if not self._lasts or self._left <= 0:
             return
-        ends = ends_of_leaf(content)
         self._left -= ends.footer.serialized_size + ends.first_row.nbytes
         if self._left >= 0:
             self.leaves[path] = ends

@@ -17,11 +17,11 @@ from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 
 from tests.steps import in_process
+from tests.steps.kept_rows import land, many_kinds
 
 
-def written(warehouse: str, place: Path, text: str = "") -> RunFolder:
-    spec_file = in_process.write_spec(place / "stars.yaml", f"{place}/landing/*.parquet")
-    spec_file.write_text(spec_file.read_text() + text)
+def written(warehouse: str, place: Path, layout: str = "hats") -> RunFolder:
+    spec_file = in_process.write_spec(place / "stars.yaml", f"{place}/landing/*.parquet", layout=layout)
     folder = in_process.start(warehouse, spec_file)
     in_process.freeze(folder)
     in_process.count(folder)
@@ -51,8 +51,9 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_they_are_those_of_the_files(warehouse: str, place: Path) -> None:
-    folder = written(warehouse, place)
+@pytest.mark.parametrize("on_disk", [False, True], ids=["store", "disk"])
+def test_they_are_those_of_the_files(warehouse: str, place: Path, on_disk: bool) -> None:
+    folder = written(str(place / "warehouse") if on_disk else warehouse, place)
     catalog = Storage.at(FrozenRun.of(folder).catalog_uri)
     files = read_table(folder.storage, RunFolder.PARTITIONS)
     ends = stored_ends(folder)
@@ -64,8 +65,29 @@ def test_they_are_those_of_the_files(warehouse: str, place: Path) -> None:
         assert found.first_row.equals(row, check_metadata=True)
 
 
-def test_of_a_disk_they_are_not_kept(place: Path) -> None:
-    folder = written(str(place / "warehouse"), place)
+@pytest.mark.parametrize("row_group_rows", [1, 700, 10_000])
+def test_of_rows_of_all_kinds_they_are_what_is_read_back(tmp_path: Path, row_group_rows: int) -> None:
+    land(tmp_path / "landing", many_kinds(1500, seed=3), files=2)
+    more = f"parquet: {{row_group_rows: {row_group_rows}}}"
+    spec_file = in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", more=more)
+    folder = in_process.start(tmp_path / "warehouse", spec_file)
+    in_process.freeze(folder)
+    in_process.count(folder)
+    in_process.make_plan(folder)
+    in_process.write_leaves(folder)
+    catalog = Storage.at(FrozenRun.of(folder).catalog_uri)
+    ends = stored_ends(folder)
+    assert len(ends) > 5
+    for path, found in ends.items():
+        footer, row = read_first_row(catalog, path)
+        assert found.footer.equals(footer)
+        assert found.footer.metadata == footer.metadata
+        assert found.first_row.to_pylist() == row.to_pylist()
+        assert found.first_row.schema.equals(row.schema, check_metadata=True)
+
+
+def test_of_a_layout_without_hats_files_they_are_not_kept(warehouse: str, place: Path) -> None:
+    folder = written(warehouse, place, "hipscat")
     assert not folder.storage.is_file(RunFolder.ENDS)
     assert stored_ends(folder) == {}
 
@@ -118,7 +140,7 @@ def test_an_attempt_that_tells_none_leaves_none_of_the_one_before(
 def test_the_hats_files_are_the_same_and_no_leaf_is_read_for_them(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with files that are read: of a disk, and of a run that has kept no ends."""
+    """As with files that are read, of a run that has kept no ends; and as on a disk."""
     reads: list[str] = []
     plain_footer, plain_row = pq.read_metadata, read_first_row
 

@@ -1,4 +1,4 @@
-"""What tasks of the write step tell of the leaf files that they put into a store, so that nobody asks for it.
+"""What tasks of the write step tell of the leaf files that they write, so that nobody opens these for it.
 
 The HATS files of a version hold the footers of its leaf files, and first rows of some. Who has just encoded a
 file knows both.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf import LeafEnds, ends_of_leaf
+from hipslake.catalog.leaf import LeafEnds
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.parquet_failures import damage_as_error
@@ -36,11 +36,10 @@ class TaskEnds:
         self._left = most_bytes
         self._ends: dict[str, dict[str, bytes]] = {}
 
-    def wrote(self, path: str, content: pa.Buffer) -> None:
+    def wrote(self, path: str, found: LeafEnds) -> None:
         """Note what was written into a leaf file."""
         if self._left <= 0:
             return
-        found = ends_of_leaf(content)
         ends = {"footer": _footer_bytes(found.footer), "first_row": _row_bytes(found.first_row)}
         self._left -= sum(map(len, ends.values()))
         if self._left >= 0:

@@ -107,10 +107,11 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
-        stores = [partial(write_table, folder.storage, RunFolder.PARTITIONS, files)]
-        if not catalog.is_local:
-            stores.append(partial(store_ends, folder, written))
-        together(folder.storage, *stores)
+        together(
+            folder.storage,
+            partial(write_table, folder.storage, RunFolder.PARTITIONS, files),
+            partial(store_ends, folder, written),
+        )
         delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
     per_group = {plan.group: files.filter(pc.equal(files["group"], plan.group)) for plan in state.plans}
     return WriteReport(

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.layouts import layout_paths, rejects_root
-from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.leaf import LeafEnds, encode_leaf_into, read_footer, write_options
 from hipslake.catalog.leaf_buffer import LeafBuffer
 from hipslake.catalog.merging import merged_row_groups, within
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -100,8 +100,7 @@ class WriteTask:
     def _write(self, target: int, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         state = self.state
         plan = state.plan_of(target)
-        # For the HATS files. Of a disk, whoever needs the ends of a file soon has them.
-        kept = state.spec.layout is Layout.HATS and not state.catalog.is_local
+        kept = state.spec.layout is Layout.HATS  # for its further files, which hold them
         ends = TaskEnds(MOST_BYTES // state.targets if kept else 0)
         with LeafWriter(
             state.catalog, state.write_id, state.spec, plan.group, plan.schema, wrote=ends.wrote
@@ -200,7 +199,7 @@ class LeafWriter:
     together : AtOnce, optional
         With which files of other writers files are stored.
     wrote : callable
-        Told of each file that was stored: its path, and what is in it.
+        Told of each file that was stored: its path, and its ends.
 
     Attributes
     ----------
@@ -220,7 +219,7 @@ class LeafWriter:
         known: Callable[[Pixel], Mapping[str, object] | None] = lambda pixel: None,
         storing: Callable[[], object] = lambda: None,
         together: AtOnce | None = None,
-        wrote: Callable[[str, pa.Buffer], None] = lambda path, content: None,
+        wrote: Callable[[str, LeafEnds], None] = lambda path, ends: None,
     ) -> None:
         self._known, self._storing, self._wrote = known, storing, wrote
         self._together = together or AtOnce()
@@ -266,40 +265,40 @@ class LeafWriter:
             self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
             self._split(pixel, batches)
             return
-        encoded = self._encoded(batches)
+        encoded, ends = self._encoded(batches)
         if self._most_bytes is not None and encoded.tell() > self._most_bytes:
             self._check_can_split(pixel, rows, encoded.tell())
             encoded.give_back()
             self._split(pixel, batches)
             return
-        self._hand_over(pixel, rows, encoded)
+        self._hand_over(pixel, rows, encoded, ends)
 
     def write_if_fits(self, pixel: Pixel, batches: list[pa.RecordBatch], room: int) -> bool:
         """Write a file if it takes no more than the room, in the unit of the threshold; whether it did."""
         rows = sum(batch.num_rows for batch in batches)
         if self._most_rows is not None and rows > room:
             return False
-        encoded = self._encoded(batches)
+        encoded, ends = self._encoded(batches)
         if self._most_bytes is not None and encoded.tell() > room:
             encoded.give_back()
             return False
-        self._hand_over(pixel, rows, encoded)
+        self._hand_over(pixel, rows, encoded, ends)
         return True
 
-    def _encoded(self, batches: list[pa.RecordBatch]) -> LeafBuffer:
+    def _encoded(self, batches: list[pa.RecordBatch]) -> tuple[LeafBuffer, LeafEnds]:
         buffer = LeafBuffer.taken()
         row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
-        encode_leaf(row_groups, self._schema, self._options, buffer)
-        return buffer
+        return buffer, encode_leaf_into(buffer, row_groups, self._schema, self._options)
 
-    def _hand_over(self, pixel: Pixel, rows: int, encoded: LeafBuffer) -> None:
+    def _hand_over(self, pixel: Pixel, rows: int, encoded: LeafBuffer, ends: LeafEnds) -> None:
+        told = pixel, rows, encoded.content, encoded.sha256, ends
         if self._catalog.is_local:
-            self.files.append(self._store(pixel, rows, encoded.content, encoded.sha256))
+            self.files.append(self._store(*told))
             encoded.give_back()
             return
         self._collect()  # one file at a time is held beside the one that is encoded
         # Its memory is not given back: what is put into a store may still be on its way.
-        self._stored = self._pool.submit(self._store, pixel, rows, encoded.content, encoded.sha256)
+        self._stored = self._pool.submit(self._store, *told)
 
     def _split(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
         for child in pixel.children():
@@ -311,7 +310,9 @@ class LeafWriter:
                 self.files.append(self._stored.result())
             self._stored = None
 
-    def _store(self, pixel: Pixel, rows: int, content: pa.Buffer, sha256: str) -> dict[str, object]:
+    def _store(
+        self, pixel: Pixel, rows: int, content: pa.Buffer, sha256: str, ends: LeafEnds
+    ) -> dict[str, object]:
         path = self._layout.partition_path(self._write_id, self._group, pixel)
         known = self._known(pixel)
         if known is not None and known["sha256"] == sha256:
@@ -327,7 +328,7 @@ class LeafWriter:
             raise StorageError(
                 f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"
             )
-        self._wrote(path, content)
+        self._wrote(path, ends)
         return {
             "group": self._group,
             "order": pixel.order,
