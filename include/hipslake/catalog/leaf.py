@@ -116,7 +116,7 @@ def encode_leaf_into(
             if table.num_rows:
                 written = _one_chunk(table, schema)
                 if first_row is None:
-                    first_row = own_rows(written.slice(0, 1))
+                    first_row = _own_rows(written.slice(0, 1))
                 votable.add(written)
                 writer.write_table(written, row_group_size=table.num_rows)
         writer.add_key_value_metadata(votable.entries())
@@ -125,7 +125,7 @@ def encode_leaf_into(
     return LeafEnds(footers[0], first_row)
 
 
-def own_rows(rows: pa.Table) -> pa.RecordBatch:
+def _own_rows(rows: pa.Table) -> pa.RecordBatch:
     """Some rows in memory of their own: a slice of a table would keep the whole."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
