@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.catalog import merging
-from hipslake.catalog.merging import keys_of, merged_row_groups, within
+from hipslake.catalog.merging import SortedBatches, keys_of, within
 from hipslake.sphere.curve import curve_order
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,7 +107,7 @@ def test_row_groups_are_the_stable_sort_of_all_rows(
     expected = as_map_tasks_send_it(whole).to_pylist()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(merging, "_GATHERED_BYTES", gathered_bytes)
-        groups = list(merged_row_groups(cut(keys, cuts), row_group_rows))
+        groups = list(SortedBatches(cut(keys, cuts)).row_groups(row_group_rows))
     assert [row for group in groups for row in group.to_pylist()] == expected
     full, rest = divmod(len(keys), row_group_rows)
     assert [group.num_rows for group in groups] == [row_group_rows] * full + [rest] * (rest > 0)
@@ -116,15 +116,15 @@ def test_row_groups_are_the_stable_sort_of_all_rows(
 
 def test_batches_without_rows_change_nothing() -> None:
     empty, batch = rows_of([]), rows_of([1, 2, 2])
-    groups = list(merged_row_groups([empty, batch, empty], 2))
+    groups = list(SortedBatches([empty, batch, empty]).row_groups(2))
     assert [group["place"].to_pylist() for group in groups] == [[0, 1], [2]]
-    assert list(merged_row_groups([empty], 2)) == []
-    assert list(merged_row_groups([], 2)) == []
+    assert list(SortedBatches([empty]).row_groups(2)) == []
+    assert list(SortedBatches([]).row_groups(2)) == []
 
 
 def test_slices_of_a_batch_are_merged_like_batches() -> None:
     batch = as_map_tasks_send_it(rows_of([5, 1, 3, 1, 5, 9]))
-    (group,) = merged_row_groups([batch.slice(1, 2), batch.slice(3, 2)], 10)
+    (group,) = SortedBatches([batch.slice(1, 2), batch.slice(3, 2)]).row_groups(10)
     assert group.to_pylist() == batch.to_pylist()[1:5]
 
 
@@ -135,7 +135,7 @@ def test_dictionaries_of_different_files_come_together() -> None:
 
     first = batch(list(range(0, 200, 2)), [f"a{i}" for i in range(100)])
     second = batch(list(range(1, 200, 2)), [f"b{i}" for i in range(100)])
-    groups = list(merged_row_groups([first, second], 60))
+    groups = list(SortedBatches([first, second]).row_groups(60))
     found = [band for group in groups for band in group["band"].to_pylist()]
     assert found == [f"{'ab'[i % 2]}{i // 2}" for i in range(200)]
 
@@ -147,3 +147,29 @@ def test_within_is_what_a_filter_gives(keys: list[int], a: int, b: int) -> None:
     found = within(batch, start, stop)
     mask = [start <= key < stop for key in sorted(keys)]
     assert found.to_pylist() == batch.filter(pa.array(mask, pa.bool_())).to_pylist()
+
+
+@given(
+    ROWS,
+    st.lists(st.integers(0, 60), max_size=5),
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4),
+    st.integers(1, 25),
+)
+def test_stretches_are_merged_like_batches_of_their_rows(
+    keys: list[int], cuts: list[int], stretches: list[tuple[int, int]], row_group_rows: int
+) -> None:
+    """One after another of the same batches, and each within the one before."""
+    batches = cut(keys, cuts)
+    whole = SortedBatches(batches)
+    inner, low, high = whole, 0, 9
+    for start, stop in map(sorted, stretches):
+        low, high = max(low, start), max(start, low, min(high, stop))
+        inner = inner.within(start, stop)
+        for found, (first, last) in (whole.within(start, stop), (start, stop)), (inner, (low, high)):
+            alone = [within(batch, first, last) for batch in batches]
+            assert found.num_rows == sum(batch.num_rows for batch in alone)
+            groups = list(found.row_groups(row_group_rows))
+            expected = list(SortedBatches(alone).row_groups(row_group_rows))
+            assert [group.to_pylist() for group in groups] == [group.to_pylist() for group in expected]
+    assert SortedBatches.of(whole) is whole
+    assert SortedBatches.of(batches).num_rows == len(keys)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import NoSpaceError, NotWritableError, StorageError
 from hipslake.storage import atomic
-from hipslake.storage.atomic import synced_behind
+from hipslake.storage.atomic import sync_files, synced_behind, synced_later
 from hipslake.storage.folder import Entry, Storage
 
 from tests.processes import in_processes, killed
@@ -348,3 +348,42 @@ def test_a_file_that_cannot_be_synced_behind_fails_the_block(
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(StorageError, match="no disk"), synced_behind():
         Storage(str(tmp_path)).write("a", b"a")
+
+
+def test_files_are_synced_when_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    files = [tmp_path / folder / name for folder in ("one", "two") for name in "ab"]
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    with synced_later():
+        for path in files:
+            Storage(str(path.parent)).write(path.name, path.name.encode())
+    assert synced == []
+    assert [path.read_text() for path in files] == ["a", "b", "a", "b"]
+    sync_files(iter(files))
+    assert sorted(synced[:4]) == [str(path) for path in files]
+    assert synced[4:] == [str(tmp_path / "one"), str(tmp_path / "two")]  # once their files are there
+    Storage(str(tmp_path)).write("c", b"c")
+    assert synced[-1] == str(tmp_path)  # as ever, after the block
+
+
+def test_a_file_that_cannot_be_synced_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == "b":
+            raise OSError(errno.EIO, "no disk")
+        sync(descriptor)
+
+    for name in "abc":
+        Storage(str(tmp_path)).write(name, b".")
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(StorageError, match=r"/b: .*no disk"):
+        sync_files([tmp_path / name for name in "abc"])

@@ -55,11 +55,15 @@ class Gathering:
             if count
         ]
         columns: dict[int, pa.Array | pa.ChunkedArray] = {}
+        room = np.frombuffer(pa.allocate_buffer(8 * len(order)), np.uint8)
         for at, bits in self._bits.items():
-            together = np.concatenate([bits[number][start:stop] for number, start, stop in stretches])
-            ordered = np.empty_like(together)
-            together.take(order, out=ordered, mode="clip")  # all are in range; "raise" would copy once more
-            buffers = [None, pa.py_buffer(ordered)]
+            kind = bits[0].dtype
+            together = room[: len(order) * kind.itemsize].view(kind)
+            np.concatenate([bits[number][start:stop] for number, start, stop in stretches], out=together)
+            ordered = pa.allocate_buffer(together.nbytes)
+            # All are in range; "raise" would copy once more.
+            together.take(order, out=np.frombuffer(ordered, kind), mode="clip")
+            buffers = [None, ordered]
             columns[at] = pa.Array.from_buffers(self._schema.field(at).type, len(order), buffers)
         if self._others:
             slices = [

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -21,10 +21,12 @@ from typing import BinaryIO
 
 from hipslake.errors import StorageError
 from hipslake.storage.failures import storage_errors
+from hipslake.storage.write_out import start_write_out
 
 CLAIM_GRACE = 60.0
 """Seconds after which a claim that names no file counts as left behind by a killed process."""
 
+_SYNC_THREADS = 8
 _CLAIM_PATIENCE = 1.0  # seconds to wait for a claim that names no file yet
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 _CLAIM = re.compile(r"\..+\.claim")
@@ -77,6 +79,48 @@ def synced_behind() -> Iterator[None]:
         behind.end()
 
 
+@contextmanager
+def synced_later() -> Iterator[None]:
+    """Leave what `replacing` writes in the block to `sync_files`, which may be called by another process.
+
+    Each file has its name before it is synced; the kernel has begun to write it to disk. Only what the thread
+    that enters the block writes counts.
+    """
+    token = _behind.set(_WrittenOut())
+    try:
+        yield
+    finally:
+        _behind.reset(token)
+
+
+def sync_files(paths: Iterable[Path]) -> None:
+    """Let files, and their names in their folders, survive a power cut.
+
+    Raises
+    ------
+    StorageError, NoSpaceError
+        A file could not be synced.
+    """
+
+    def sync(path: Path) -> Path:
+        with storage_errors(str(path), "write"):
+            _sync_file(path)
+        return path.parent
+
+    with ThreadPoolExecutor(_SYNC_THREADS) as pool:
+        folders = set(pool.map(sync, paths))
+    for folder in sorted(folders):
+        sync_folder(folder)
+
+
+class _WrittenOut:
+    """Files that the kernel is told to write to disk."""
+
+    def add(self, path: Path) -> None:
+        with path.open("rb", buffering=0) as file:
+            start_write_out(file.fileno())
+
+
 class _Syncs:
     """Files that are synced by another thread, and their folders, each once at the end."""
 
@@ -97,7 +141,7 @@ class _Syncs:
             sync_folder(folder)
 
 
-_behind: ContextVar[_Syncs | None] = ContextVar("syncs behind", default=None)
+_behind: ContextVar[_Syncs | _WrittenOut | None] = ContextVar("syncs behind", default=None)
 
 
 def _sync_file(path: Path) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import StorageError
 from hipslake.steps.frozen_run import FrozenRun
+from hipslake.steps.ingest import write
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
+from hipslake.storage.atomic import sync_files
 from hipslake.storage.folder import Storage
 
 from tests.steps import in_process
@@ -27,19 +31,30 @@ def planned(place: Path) -> RunFolder:
     return folder
 
 
-def test_all_leaves_are_synced_when_the_step_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("here", [True, False], ids=["by the step", "by tasks of other machines"])
+def test_all_leaves_are_synced_when_the_step_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool
+) -> None:
     folder, sync = planned(tmp_path), os.fsync
     synced: dict[str, int] = {}
+    by_step = []
 
     def noted(descriptor: int) -> None:
         sync(descriptor)
         synced[str(Path(f"/proc/self/fd/{descriptor}").readlink())] = os.fstat(descriptor).st_size
 
+    def by_the_step(paths: Iterable[Path]) -> None:
+        by_step.extend(paths)
+        sync_files(by_step)
+
     monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(write, "sync_files", by_the_step)
+    monkeypatch.setattr(ThisProcess, "on_this_machine", property(lambda engine: here))
     in_process.write_leaves(folder)
     catalog = Storage.at(FrozenRun.of(folder).catalog_uri)
     leaves = read_table(folder.storage, RunFolder.PARTITIONS).to_pylist()
     assert len(leaves) > 10
+    assert len(by_step) == here * len(leaves)
     for leaf in leaves:
         path = Path(catalog.uri(leaf["path"]))
         assert synced[str(path)] == leaf["bytes"] == path.stat().st_size

@@ -71,3 +71,23 @@ def test_a_part_takes_no_more_room_than_its_counts_need(tmp_path: Path) -> None:
         write_parts(storage, "part.arrow", counts)
         with pa.ipc.open_stream(storage.read("part.arrow")) as stream:
             assert stream.schema.field("rows").type == kind
+
+
+@pytest.mark.parametrize("order", [ORDER, 13])
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.02])
+def test_a_part_is_stored_in_the_form_that_takes_less_room(tmp_path: Path, order: int, share: float) -> None:
+    """All pixels from the first to the last without their numbers, or the occupied ones with theirs."""
+    storage, rng = Storage.at(str(tmp_path)), np.random.default_rng(3)
+    first, last = 5000, 12_000
+    npix = np.arange(first, last)[rng.random(last - first) < share]
+    npix = np.union1d(npix, [first, last - 1]).astype(np.uint32)
+    rows = rng.integers(1, 200, len(npix))
+    counts = PixelCounts(order)
+    counts.add_cells(npix, rows)
+    write_parts(storage, "part.arrow", counts)
+    stored = storage.read("part.arrow")
+    assert ("npix" in pa.ipc.open_stream(stored).schema.names) == (share < 0.1)
+    assert len(stored) < 1500 + min(last - first, 5 * len(npix))
+    total = sum_parts(storage, ["part.arrow", "part.arrow"], order).total()
+    assert np.array_equal(total[0], npix)
+    assert np.array_equal(total[1], 2 * rows)

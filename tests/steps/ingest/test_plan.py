@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import healpy
@@ -9,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hipslake.errors import PlanError
+from hipslake.errors import PlanError, VerificationError
 from hipslake.sphere.pixels import Pixel
+from hipslake.steps.ingest import plan as plan_step
 from hipslake.steps.run import RunFolder
-from hipslake.steps.tables import read_table
+from hipslake.steps.tables import read_table, write_table
 
 from tests.steps.in_process import count, freeze, make_plan, start, write_leaves, write_spec
 
@@ -91,3 +93,74 @@ def test_the_summary_for_people_names_every_group(two_groups: RunFolder) -> None
     assert report.text == two_groups.storage.read(RunFolder.PLAN_SUMMARY).decode()
     assert "main:" in report.text
     assert "details:" in report.text
+
+
+ORDERS = ("", "lowest_order: 3", "lowest_order: 1\nhighest_order: 5", "mapping_order: 4", "mapping_order: 11")
+
+
+@pytest.mark.parametrize("orders", ORDERS)
+@pytest.mark.parametrize(
+    "threshold", ["1 rows", "20 rows", "200 rows", "5000 rows", "3 KiB", "40 KiB", "1 MiB"]
+)
+def test_leaves_are_those_that_all_counted_cells_give(
+    warehouse: Path,
+    tmp_path: Path,
+    source: pa.Table,
+    monkeypatch: pytest.MonkeyPatch,
+    threshold: str,
+    orders: str,
+) -> None:
+    """However few of the coarser orders are looked at first, and whatever the orders that leaves may have."""
+    place = f"{tmp_path}/landing/*.parquet"
+    spec = write_spec(tmp_path / "stars.yaml", place, threshold=threshold, more=orders)
+    if "mapping_order" in orders:
+        spec.write_text(re.sub("^mapping_order: .*\n", "", spec.read_text(), count=1, flags=re.MULTILINE))
+    folder = start(warehouse, spec)
+    freeze(folder)
+    count(folder)
+
+    def planned() -> pa.Table | str:
+        folder.storage.delete(RunFolder.report_path("plan"))
+        try:
+            make_plan(folder)
+        except PlanError as error:
+            return str(error)
+        return read_table(folder.storage, RunFolder.PLAN)
+
+    found = planned()
+    for few in (-1, 2, 5):
+        monkeypatch.setattr(plan_step, "_FEW_CELLS", few)
+        other = planned()
+        assert found == other if isinstance(found, str) else found.equals(other)
+
+
+def test_cells_below_the_leaves_are_not_read(warehouse: Path, tmp_path: Path, source: pa.Table) -> None:
+    spec = write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", threshold="1500 rows")
+    folder = start(warehouse, spec)
+    freeze(folder)
+    count(folder)
+    folder.storage.delete(RunFolder.HISTOGRAM)
+    assert make_plan(folder).rows_out == 3000
+
+
+@pytest.mark.parametrize("changed", [1, -1])
+def test_coarser_orders_that_do_not_hold_all_rows_are_not_planned_from(
+    warehouse: Path, spec_file: Path, source: pa.Table, changed: int
+) -> None:
+    folder = start(warehouse, spec_file)
+    freeze(folder)
+    count(folder)
+    make_plan(folder)
+    expected = read_table(folder.storage, RunFolder.PLAN)
+    for path, is_refused in (RunFolder.PER_ORDER, False), (RunFolder.HISTOGRAM, True):
+        cells = read_table(folder.storage, path)
+        rows = pc.add(cells["rows"], changed)
+        field = cells.schema.field("rows")
+        write_table(folder.storage, path, cells.set_column(cells.schema.names.index("rows"), field, rows))
+        folder.storage.delete(RunFolder.report_path("plan"))
+        if is_refused:
+            with pytest.raises(VerificationError, match="its report counts 3000"):
+                make_plan(folder)
+        else:
+            make_plan(folder)
+            assert read_table(folder.storage, RunFolder.PLAN).equals(expected)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.catalog.merging import merged_row_groups
+from hipslake.catalog.merging import SortedBatches
 from hipslake.cube.store.operations import build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.this_process import ThisProcess
@@ -91,7 +91,7 @@ def test_a_row_group_of_a_catalog_is_merged(landing: Path, tmp_path: Path) -> No
     for path in sorted(landing.iterdir()):
         rows = pq.read_table(path, columns=["id", "text"]).sort_by("id").combine_chunks()
         batches += rows.add_column(0, HEALPIX_COLUMN, rows["id"]).to_batches()
-    (merged,) = merged_row_groups(batches, 100_000)
+    (merged,) = SortedBatches(batches).row_groups(100_000)
     assert check([merged]) == list(range(FILES * ROWS))
 
 

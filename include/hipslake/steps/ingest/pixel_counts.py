@@ -19,6 +19,7 @@ _DENSE_ORDER = 11  # up to here all pixels of the sky fit into 400 MB
 _DENSE_SHARE = 32  # and are worth it once one in so many is counted
 _PIECE = 1 << 18
 _THREADS = 2
+_FIRST, _TOTAL = b"first", b"total"
 _MOST_IN_32_BITS = (1 << 32) - 1
 
 Cells = tuple[NDArray[np.integer], NDArray[np.int64]]  # pixels, ascending and unique, and the rows in each
@@ -49,6 +50,45 @@ class PixelCounts:
         if self._cells > _MERGE_CELLS + 2 * len(self._pending[0][0]):
             self._merge()
 
+    def add_stretch(self, first: int, rows: NDArray[np.integer], total: int) -> None:
+        """Add the rows of pixels one after the other, none left out.
+
+        Parameters
+        ----------
+        first : int
+            The first pixel.
+        rows : int[n]
+            Of each, from there on.
+        total : int
+            Their sum.
+        """
+        if self._dense is None and self._is_worth_dense(len(rows)):
+            self._turn_dense()
+        if self._dense is not None:
+            self._dense.add_stretch(first, rows, total)
+            return
+        at = np.flatnonzero(rows)
+        self.add_cells((at + first).astype(pixel_numbers(self.order), copy=False), rows[at])
+
+    def stretch(self) -> tuple[int, NDArray[np.integer]] | None:
+        """The first counted pixel, and the rows of each from there to the last, as narrow as they may be.
+
+        None if there is none, or if the occupied pixels and their rows take less room.
+        """
+        parts = list(self.parts())
+        if not parts:
+            return None
+        first, last = (int(end(npix[at] for npix, _ in parts)) for end, at in ((min, 0), (max, -1)))
+        kind = np.min_scalar_type(sum(int(rows.max()) for _, rows in parts))
+        cells = sum(len(npix) for npix, _ in parts)
+        numbers = np.dtype(pixel_numbers(self.order))
+        if (last - first + 1) * kind.itemsize > cells * (numbers.itemsize + 1):
+            return None
+        found = np.zeros(last - first + 1, kind)
+        for npix, rows in parts:
+            _add_at(found, npix - numbers.type(first), rows)
+        return first, found.astype(np.min_scalar_type(found.max()), copy=False)
+
     def parts(self) -> Iterator[Cells]:
         """What was counted, in parts: a pixel may be in several. Cheaper than the total."""
         if self._dense is not None:
@@ -62,13 +102,10 @@ class PixelCounts:
         return next(self.parts(), (np.empty(0, np.int64), np.empty(0, np.int64)))
 
     def _merge(self) -> None:
-        pixels = 12 << (2 * self.order)
-        pending, self._pending = self._pending, []
-        if self.order <= _DENSE_ORDER and self._cells > pixels // _DENSE_SHARE:
-            self._dense = _Dense(pixels)
-            for npix, rows in pending:
-                self._dense.add(npix, rows)
+        if self._is_worth_dense(self._cells):
+            self._turn_dense()
             return
+        pending = self._pending
         npix = np.concatenate([part[0] for part in pending])
         rows = np.concatenate([part[1] for part in pending])
         order = np.argsort(npix)
@@ -76,6 +113,20 @@ class PixelCounts:
         first = np.flatnonzero(np.append(True, npix[1:] != npix[:-1]))
         self._pending = [(npix[first], np.add.reduceat(rows, first))]
         self._cells = len(first)
+
+    def _is_worth_dense(self, cells: int) -> bool:
+        return self.order <= _DENSE_ORDER and cells > self._pixels // _DENSE_SHARE
+
+    def _turn_dense(self) -> None:
+        self._dense = _Dense(self._pixels)
+        pending, self._pending = self._pending, []
+        for npix, rows in pending:
+            self._dense.add(npix, rows)
+
+    @property
+    def _pixels(self) -> int:
+        """Of the whole sky."""
+        return 12 << (2 * self.order)
 
 
 class _Dense:
@@ -86,13 +137,20 @@ class _Dense:
         self._total = 0
 
     def add(self, npix: NDArray[np.integer], rows: NDArray[np.integer]) -> None:
-        self._total += int(rows.sum())
+        self._make_room(int(rows.sum()))
+        _add_at(self._rows, npix, rows)
+
+    def add_stretch(self, first: int, rows: NDArray[np.integer], total: int) -> None:
+        self._make_room(total)
+        there = self._rows[first : first + len(rows)]
+        for low in range(0, len(rows), _PIECE):
+            piece = there[low : low + _PIECE]
+            np.add(piece, rows[low : low + _PIECE], out=piece, dtype=piece.dtype, casting="unsafe")
+
+    def _make_room(self, total: int) -> None:
+        self._total += total
         if self._total > _MOST_IN_32_BITS and self._rows.dtype == np.uint32:
             self._rows = self._rows.astype(np.int64)
-        for low in range(0, len(npix), _PIECE):
-            piece = slice(low, low + _PIECE)
-            # Twice as fast as `rows[npix] += ...`, if the types are the same.
-            np.add.at(self._rows, npix[piece], rows[piece].astype(self._rows.dtype, copy=False))
 
     def occupied(self) -> Cells:
         """The pixels with rows, piece by piece: at hundreds of MB, fresh memory is what takes time."""
@@ -110,20 +168,40 @@ class _Dense:
         return npix, rows
 
 
+def _add_at(total: NDArray[np.integer], npix: NDArray[np.integer], rows: NDArray[np.integer]) -> None:
+    """Add to some places, none of which is named twice."""
+    for low in range(0, len(npix), _PIECE):
+        piece = slice(low, low + _PIECE)
+        # Twice as fast as `total[npix] += ...`, if the types are the same.
+        np.add.at(total, npix[piece], rows[piece].astype(total.dtype, copy=False))
+
+
 def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:
-    """Store the counts of one task."""
+    """Store the counts of one task: the occupied pixels, or the rows of all from the first to the last."""
     sink = pa.BufferOutputStream()
     # A store takes longer for bytes than they take to be compressed; local files are mapped as they are.
     options = pa.ipc.IpcWriteOptions(compression=None if storage.is_local else "lz4")
+    stretch = counts.stretch()
+    schema, batches = _occupied(counts) if stretch is None else _in_a_row(*stretch)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    storage.write(path, sink.getvalue(), durable=False)
+
+
+def _occupied(counts: PixelCounts) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """Pixels and their rows, as narrow as they may be: few rows of a task lie in one pixel."""
     parts = list(counts.parts())
-    most = max((int(rows.max()) for _, rows in parts), default=0)
-    narrow = np.min_scalar_type(most)  # few rows of a task lie in one pixel
+    narrow = np.min_scalar_type(max((int(rows.max()) for _, rows in parts), default=0))
     columns = [("npix", pixel_numbers(counts.order)), ("rows", narrow)]
     schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in columns])
-    with pa.ipc.new_stream(sink, schema, options=options) as writer:
-        for npix, rows in parts:
-            writer.write_batch(pa.record_batch([npix, rows.astype(narrow)], schema=schema))
-    storage.write(path, sink.getvalue(), durable=False)
+    return schema, (pa.record_batch([npix, rows.astype(narrow)], schema=schema) for npix, rows in parts)
+
+
+def _in_a_row(first: int, rows: NDArray[np.integer]) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+    """The rows of each pixel from the first on; which that is, and their sum, stands in the schema."""
+    batch = pa.record_batch({"rows": rows}, metadata={_FIRST: str(first), _TOTAL: str(int(rows.sum()))})
+    return batch.schema, [batch]
 
 
 def sum_parts(storage: Storage, paths: Iterable[str], order: int) -> PixelCounts:
@@ -136,5 +214,10 @@ def sum_parts(storage: Storage, paths: Iterable[str], order: int) -> PixelCounts
     )
     for stored in stored_parts:
         for batch in pa.ipc.open_stream(stored):
-            counts.add_cells(batch["npix"].to_numpy(), batch["rows"].to_numpy())
+            rows = batch["rows"].to_numpy()
+            if "npix" in batch.schema.names:
+                counts.add_cells(batch["npix"].to_numpy(), rows)
+            else:
+                told = batch.schema.metadata
+                counts.add_stretch(int(told[_FIRST]), rows, int(told[_TOTAL]))
     return counts

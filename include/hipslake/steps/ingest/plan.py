@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import PlanError, VerificationError
@@ -20,6 +21,8 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.small_files import together
+
+_FEW_CELLS = 8  # down to this order, the sky has a million pixels
 
 PLAN_SCHEMA = pa.schema(
     [
@@ -54,7 +57,7 @@ def _run(request: PlanRequest) -> PlanReport:
     spec = FrozenRun.of(folder).spec
     with phases("read"):
         counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-        histogram = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
+        histogram = _deciding_cells(folder, spec, counted)
     if histogram.total_rows != counted.rows_out:
         raise VerificationError(
             f"{folder.uri_of(RunFolder.HISTOGRAM)} holds {histogram.total_rows} rows, but its report counts "
@@ -97,6 +100,24 @@ def _run(request: PlanRequest) -> PlanReport:
     )
 
 
+def _deciding_cells(folder: RunFolder, spec: CatalogSpec, counted: HistogramReport) -> Histogram:
+    """The cells that the leaves follow from.
+
+    Where no pixel of an order is over a threshold, no leaf is deeper: the coarsest such order serves, if it
+    is of those that are read in a moment. Else it takes all cells that were counted.
+    """
+    limit = min(_limit(spec, group.name, counted.row_bytes[group.name]) for group in spec.column_groups)
+    few = pc.field("order") <= _FEW_CELLS
+    coarse = Histogram.from_table(read_table(folder.storage, RunFolder.PER_ORDER, CELL_COLUMNS, few))
+    for order in coarse.orders:
+        cells = coarse.select(coarse.order == order)
+        # Below the orders that were counted are only the pixels that were counted deeper.
+        is_whole = cells.total_rows == counted.rows_out
+        if spec.lowest_order <= order <= spec.highest_order and is_whole and cells.rows.max() <= limit:
+            return cells
+    return Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
+
+
 def plan_group(spec: CatalogSpec, group: str, histogram: Histogram, weight: RowBytes) -> pa.Table:
     """Return the plan of one column group, as `PLAN_SCHEMA`."""
     counted, limit = rows_and_limit(spec, group, histogram, weight)
@@ -127,16 +148,23 @@ def rows_and_limit(
     PlanError
         If the threshold is below the file of a single row.
     """
+    most = _limit(spec, group, weight)
+    if spec.threshold_of(group).unit is ThresholdUnit.ROWS:
+        return histogram.rows, most
+    return np.minimum(histogram.rows, most), most
+
+
+def _limit(spec: CatalogSpec, group: str, weight: RowBytes) -> int:
+    """The most rows of a leaf of a group."""
     threshold = spec.threshold_of(group)
     if threshold.unit is ThresholdUnit.ROWS:
-        return histogram.rows, threshold.value
+        return threshold.value
     if threshold.value < weight.footer:
         raise PlanError(
             f"column group {group!r}: a file with one row takes {weight.footer} bytes, more than the "
             f"threshold of {threshold}; raise the threshold to several times that"
         )
-    most = 1 + int((threshold.value - weight.footer) / max(weight.disk, 1e-3))
-    return np.minimum(histogram.rows, most), most
+    return 1 + int((threshold.value - weight.footer) / max(weight.disk, 1e-3))
 
 
 def _leaves_per_order(table: pa.Table) -> dict[int, int]:

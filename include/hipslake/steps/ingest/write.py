@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +31,7 @@ from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
+from hipslake.storage.atomic import sync_files
 from hipslake.storage.small_files import in_threads, together
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
@@ -59,6 +61,8 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     task = WriteTask(request.run_uri, attempt, target_bytes, weights, engine.cores, engine.counter())
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog
+    # What tasks write through the kernel of this machine is synced here, and they need not wait for it.
+    task = replace(task, synced_later=catalog.is_local and engine.on_this_machine)
     if names_write(catalog, write_id):
         raise StepError(
             f"{catalog.uri(write_id)} is published, or about to be; clear the run from its first task to "
@@ -104,6 +108,8 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
                     block_bytes=request.block_bytes,
                     scratch=scratch,
                 )
+        if task.synced_later:
+            sync_files(Path(catalog.uri(path)) for path in written["path"].to_pylist())
     files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):

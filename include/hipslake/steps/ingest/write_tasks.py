@@ -4,9 +4,9 @@ Rows that are not on the sky are kept whole beside the catalog, with the reason 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.layouts import layout_paths, rejects_root
 from hipslake.catalog.leaf import LeafEnds, encode_leaf_into, read_footer, write_options
 from hipslake.catalog.leaf_buffer import LeafBuffer
-from hipslake.catalog.merging import merged_row_groups, within
+from hipslake.catalog.merging import SortedBatches
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import REASONS, in_curve_order
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
@@ -34,7 +34,7 @@ from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks
 from hipslake.steps.ingest.write_state import GroupPlan, WriteState, load_write_state
 from hipslake.steps.run import RunFolder
 from hipslake.steps.stored_together import AtOnce
-from hipslake.storage.atomic import synced_behind
+from hipslake.storage.atomic import synced_behind, synced_later
 from hipslake.storage.folder import Storage
 
 REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
@@ -61,6 +61,8 @@ class WriteTask:
         Rows written so far, per column group.
     kept : str
         Where the rows are that the histogram step has kept, relative to the run folder; "" if it has not.
+    synced_later : bool
+        Whether the step syncs the leaf files when all tasks have ended.
     """
 
     run_uri: str
@@ -70,6 +72,7 @@ class WriteTask:
     cores: int
     written: Counter
     kept: str = ""
+    synced_later: bool = False
 
     @property
     def state(self) -> WriteState:
@@ -100,16 +103,22 @@ class WriteTask:
     def _write(self, target: int, batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         state = self.state
         plan = state.plan_of(target)
+        rows = SortedBatches(batches)
         kept = state.spec.layout is Layout.HATS  # for its further files, which hold them
         ends = TaskEnds(MOST_BYTES // state.targets if kept else 0)
         with LeafWriter(
-            state.catalog, state.write_id, state.spec, plan.group, plan.schema, wrote=ends.wrote
+            state.catalog,
+            state.write_id,
+            state.spec,
+            plan.group,
+            plan.schema,
+            wrote=ends.wrote,
+            synced=synced_later if self.synced_later else synced_behind,
         ) as writer:
             # The smallest last: the task waits until that is on the disk.
             for leaf in sorted(plan.leaves_of(target), key=lambda leaf: -plan.rows[leaf]):
                 pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
-                mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
-                writer.write(pixel, mine)
+                writer.write(pixel, rows.within(int(plan.start[leaf]), int(plan.stop[leaf])))
                 self.written.add(int(plan.rows[leaf]))
         yield pa.RecordBatch.from_pylist(ends.with_ends(writer.files), schema=WRITTEN_SCHEMA)
 
@@ -200,6 +209,8 @@ class LeafWriter:
         With which files of other writers files are stored.
     wrote : callable
         Told of each file that was stored: its path, and its ends.
+    synced : callable
+        Gives the block in which files of a disk are written: `synced_behind`, or `synced_later`.
 
     Attributes
     ----------
@@ -220,9 +231,10 @@ class LeafWriter:
         storing: Callable[[], object] = lambda: None,
         together: AtOnce | None = None,
         wrote: Callable[[str, LeafEnds], None] = lambda path, ends: None,
+        synced: Callable[[], AbstractContextManager[None]] = synced_behind,
     ) -> None:
         self._known, self._storing, self._wrote = known, storing, wrote
-        self._together = together or AtOnce()
+        self._together, self._synced = together or AtOnce(), synced
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
@@ -241,7 +253,7 @@ class LeafWriter:
 
     def __enter__(self) -> LeafWriter:
         if self._catalog.is_local:
-            self._syncing.enter_context(synced_behind())
+            self._syncing.enter_context(self._synced())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
@@ -250,26 +262,27 @@ class LeafWriter:
             if kind is None:
                 self._collect()
 
-    def write(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
-        """Write the leaf of a pixel, or those of its children.
+    def write(self, pixel: Pixel, batches: SortedBatches | Sequence[pa.RecordBatch]) -> None:
+        """Write the leaf of a pixel, or those of its children; `batches` as of `SortedBatches`.
 
         Raises
         ------
         PlanError
             If the file is over the threshold and the pixel cannot be split.
         """
-        rows = sum(batch.num_rows for batch in batches)
+        sorted_rows = SortedBatches.of(batches)
+        rows = sorted_rows.num_rows
         if rows == 0:
             return
         if self._most_rows is not None and rows > self._most_rows:
             self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
-            self._split(pixel, batches)
+            self._split(pixel, sorted_rows)
             return
-        encoded, ends = self._encoded(batches)
+        encoded, ends = self._encoded(sorted_rows)
         if self._most_bytes is not None and encoded.tell() > self._most_bytes:
             self._check_can_split(pixel, rows, encoded.tell())
             encoded.give_back()
-            self._split(pixel, batches)
+            self._split(pixel, sorted_rows)
             return
         self._hand_over(pixel, rows, encoded, ends)
 
@@ -278,16 +291,16 @@ class LeafWriter:
         rows = sum(batch.num_rows for batch in batches)
         if self._most_rows is not None and rows > room:
             return False
-        encoded, ends = self._encoded(batches)
+        encoded, ends = self._encoded(SortedBatches(batches))
         if self._most_bytes is not None and encoded.tell() > room:
             encoded.give_back()
             return False
         self._hand_over(pixel, rows, encoded, ends)
         return True
 
-    def _encoded(self, batches: list[pa.RecordBatch]) -> tuple[LeafBuffer, LeafEnds]:
+    def _encoded(self, rows: SortedBatches) -> tuple[LeafBuffer, LeafEnds]:
         buffer = LeafBuffer.taken()
-        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
+        row_groups = rows.row_groups(self._spec.parquet.row_group_rows)
         return buffer, encode_leaf_into(buffer, row_groups, self._schema, self._options)
 
     def _hand_over(self, pixel: Pixel, rows: int, encoded: LeafBuffer, ends: LeafEnds) -> None:
@@ -300,9 +313,9 @@ class LeafWriter:
         # Its memory is not given back: what is put into a store may still be on its way.
         self._stored = self._pool.submit(self._store, *told)
 
-    def _split(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
+    def _split(self, pixel: Pixel, rows: SortedBatches) -> None:
         for child in pixel.children():
-            self.write(child, [within(batch, *child.interval) for batch in batches])
+            self.write(child, rows.within(*child.interval))
 
     def _collect(self) -> None:
         if self._stored is not None:
