@@ -45,10 +45,13 @@ class _LookedUp:
         return Gathering(self._batches)
 
     @cached_property
-    def row_bytes(self) -> int:
-        """Of a row, in the mean."""
-        rows = sum(batch.num_rows for batch in self._batches)
-        return max(1, sum(batch.nbytes for batch in self._batches) // rows)
+    def row_bytes(self) -> int | None:
+        """Of a row, where all have the same number, at least of one; else None."""
+        try:
+            bits = sum(kind.bit_width for kind in self._batches[0].schema.types)
+        except ValueError:  # of texts, lists and the like
+            return None
+        return max(1, bits // 8)
 
 
 class SortedBatches:
@@ -113,12 +116,7 @@ class SortedBatches:
             [each[first:stop] for each, (first, stop) in zip(self._keys, bounds, strict=True)]
         )
         if np.all(keys[1:] >= keys[:-1]):  # stretches of the curve, one after another: nothing to merge
-            slices = [
-                batch.slice(first, stop - first)
-                for batch, (first, stop) in zip(self._batches, bounds, strict=True)
-                if stop > first
-            ]
-            table = pa.Table.from_batches(slices)
+            table = pa.Table.from_batches(self._slices())
             for begin in range(0, len(keys), row_group_rows):
                 yield table.slice(begin, row_group_rows)
             return
@@ -127,8 +125,7 @@ class SortedBatches:
         starts, taken = np.cumsum(lengths) - lengths, np.zeros_like(lengths)
         gathering = self._looked_up.gathering
         # Slices cost the same however many rows they have: with few rows in each, several times the rows.
-        group_bytes = self._looked_up.row_bytes * row_group_rows
-        gathered_rows = max(1, _GATHERED_BYTES // group_bytes) * row_group_rows
+        gathered_rows = max(1, _GATHERED_BYTES // (self._row_bytes() * row_group_rows)) * row_group_rows
         for begin in range(0, len(order), gathered_rows):
             chosen = order[begin : begin + gathered_rows]
             of_batch = of_row.take(chosen)
@@ -139,3 +136,14 @@ class SortedBatches:
             taken += counts
             for first in range(0, len(chosen), row_group_rows):
                 yield gathered.slice(first, row_group_rows)
+
+    def _slices(self) -> list[pa.RecordBatch]:
+        """The batches' rows, as views of those that have any."""
+        bounds = zip(self._batches, self._first.tolist(), self._stop.tolist(), strict=True)
+        return [batch.slice(first, stop - first) for batch, first, stop in bounds if stop > first]
+
+    def _row_bytes(self) -> int:
+        """Of a row, in the mean."""
+        if (fixed := self._looked_up.row_bytes) is not None:
+            return fixed
+        return max(1, sum(batch.nbytes for batch in self._slices()) // self.num_rows)

@@ -55,7 +55,7 @@ class Gathering:
             if count
         ]
         columns: dict[int, pa.Array | pa.ChunkedArray] = {}
-        room = np.frombuffer(pa.allocate_buffer(8 * len(order)), np.uint8)
+        room = np.frombuffer(pa.allocate_buffer(8 * len(order) if self._bits else 0), np.uint8)
         for at, bits in self._bits.items():
             kind = bits[0].dtype
             together = room[: len(order) * kind.itemsize].view(kind)

@@ -1,6 +1,7 @@
 """POSIX files that appear whole or not at all, and that survive a power cut once they have appeared.
 
-A file is written under a temporary name in its own folder, synced, and then moved or linked to its name.
+A file is written under a temporary name in its own folder, synced, and then moved or linked to its name
+(in the blocks `synced_behind` and `synced_later` it is synced behind that, by their end or by `sync_files`).
 Temporary names begin with a dot, so that dataset readers skip what a killed process left.
 """
 
@@ -83,8 +84,9 @@ def synced_behind() -> Iterator[None]:
 def synced_later() -> Iterator[None]:
     """Leave what `replacing` writes in the block to `sync_files`, which may be called by another process.
 
-    Each file has its name before it is synced; the kernel has begun to write it to disk. Only what the thread
-    that enters the block writes counts.
+    Each file has its name before it is synced; the kernel has begun to write it to disk. An error of that is
+    told by `sync_files`, as long as the kernel remembers the file. Only what the thread that enters the block
+    writes counts.
     """
     token = _behind.set(_WrittenOut())
     try:
@@ -99,7 +101,7 @@ def sync_files(paths: Iterable[Path]) -> None:
     Raises
     ------
     StorageError, NoSpaceError
-        A file could not be synced.
+        A file or a folder could not be synced.
     """
 
     def sync(path: Path) -> Path:
@@ -110,7 +112,8 @@ def sync_files(paths: Iterable[Path]) -> None:
     with ThreadPoolExecutor(_SYNC_THREADS) as pool:
         folders = set(pool.map(sync, paths))
     for folder in sorted(folders):
-        sync_folder(folder)
+        with storage_errors(str(folder), "write"):
+            sync_folder(folder)
 
 
 class _WrittenOut:

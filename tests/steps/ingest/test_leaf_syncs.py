@@ -55,6 +55,7 @@ def test_all_leaves_are_synced_when_the_step_ends(
     leaves = read_table(folder.storage, RunFolder.PARTITIONS).to_pylist()
     assert len(leaves) > 10
     assert len(by_step) == here * len(leaves)
+    assert str(Path(catalog.root)) in synced  # in which the write folder has its name
     for leaf in leaves:
         path = Path(catalog.uri(leaf["path"]))
         assert synced[str(path)] == leaf["bytes"] == path.stat().st_size

@@ -128,8 +128,8 @@ def test_leaves_are_those_that_all_counted_cells_give(
         return read_table(folder.storage, RunFolder.PLAN)
 
     found = planned()
-    for few in (-1, 2, 5):
-        monkeypatch.setattr(plan_step, "_FEW_CELLS", few)
+    for coarse in (-1, 2, 5):
+        monkeypatch.setattr(plan_step, "_COARSE_ORDER", coarse)
         other = planned()
         assert found == other if isinstance(found, str) else found.equals(other)
 

@@ -70,25 +70,6 @@ class PixelCounts:
         at = np.flatnonzero(rows)
         self.add_cells((at + first).astype(pixel_numbers(self.order), copy=False), rows[at])
 
-    def stretch(self) -> tuple[int, NDArray[np.integer]] | None:
-        """The first counted pixel, and the rows of each from there to the last, as narrow as they may be.
-
-        None if there is none, or if the occupied pixels and their rows take less room.
-        """
-        parts = list(self.parts())
-        if not parts:
-            return None
-        first, last = (int(end(npix[at] for npix, _ in parts)) for end, at in ((min, 0), (max, -1)))
-        kind = np.min_scalar_type(sum(int(rows.max()) for _, rows in parts))
-        cells = sum(len(npix) for npix, _ in parts)
-        numbers = np.dtype(pixel_numbers(self.order))
-        if (last - first + 1) * kind.itemsize > cells * (numbers.itemsize + 1):
-            return None
-        found = np.zeros(last - first + 1, kind)
-        for npix, rows in parts:
-            _add_at(found, npix - numbers.type(first), rows)
-        return first, found.astype(np.min_scalar_type(found.max()), copy=False)
-
     def parts(self) -> Iterator[Cells]:
         """What was counted, in parts: a pixel may be in several. Cheaper than the total."""
         if self._dense is not None:
@@ -181,19 +162,38 @@ def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:
     sink = pa.BufferOutputStream()
     # A store takes longer for bytes than they take to be compressed; local files are mapped as they are.
     options = pa.ipc.IpcWriteOptions(compression=None if storage.is_local else "lz4")
-    stretch = counts.stretch()
-    schema, batches = _occupied(counts) if stretch is None else _in_a_row(*stretch)
+    parts = [part for part in counts.parts() if len(part[0])]
+    stretch = _stretch(parts, counts.order)
+    schema, batches = _occupied(parts, counts.order) if stretch is None else _in_a_row(*stretch)
     with pa.ipc.new_stream(sink, schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
     storage.write(path, sink.getvalue(), durable=False)
 
 
-def _occupied(counts: PixelCounts) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
+def _stretch(parts: list[Cells], order: int) -> tuple[int, NDArray[np.integer]] | None:
+    """The first counted pixel, and the rows of each from there to the last, as narrow as they may be.
+
+    None if there is none, or if the occupied pixels and their rows take less room.
+    """
+    if not parts:
+        return None
+    first, last = min(int(npix[0]) for npix, _ in parts), max(int(npix[-1]) for npix, _ in parts)
+    kind = np.min_scalar_type(sum(int(rows.max()) for _, rows in parts))
+    cells = sum(len(npix) for npix, _ in parts)
+    numbers = np.dtype(pixel_numbers(order))
+    if (last - first + 1) * kind.itemsize > cells * (numbers.itemsize + 1):
+        return None
+    found = np.zeros(last - first + 1, kind)
+    for npix, rows in parts:
+        _add_at(found, npix - numbers.type(first), rows)
+    return first, found.astype(np.min_scalar_type(found.max()), copy=False)
+
+
+def _occupied(parts: list[Cells], order: int) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     """Pixels and their rows, as narrow as they may be: few rows of a task lie in one pixel."""
-    parts = list(counts.parts())
     narrow = np.min_scalar_type(max((int(rows.max()) for _, rows in parts), default=0))
-    columns = [("npix", pixel_numbers(counts.order)), ("rows", narrow)]
+    columns = [("npix", pixel_numbers(order)), ("rows", narrow)]
     schema = pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in columns])
     return schema, (pa.record_batch([npix, rows.astype(narrow)], schema=schema) for npix, rows in parts)
 

@@ -22,7 +22,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.small_files import together
 
-_FEW_CELLS = 8  # down to this order, the sky has a million pixels
+_COARSE_ORDER = 8  # down to which the sky has a million pixels
 
 PLAN_SCHEMA = pa.schema(
     [
@@ -107,7 +107,7 @@ def _deciding_cells(folder: RunFolder, spec: CatalogSpec, counted: HistogramRepo
     is of those that are read in a moment. Else it takes all cells that were counted.
     """
     limit = min(_limit(spec, group.name, counted.row_bytes[group.name]) for group in spec.column_groups)
-    few = pc.field("order") <= _FEW_CELLS
+    few = pc.field("order") <= _COARSE_ORDER
     coarse = Histogram.from_table(read_table(folder.storage, RunFolder.PER_ORDER, CELL_COLUMNS, few))
     for order in coarse.orders:
         cells = coarse.select(coarse.order == order)

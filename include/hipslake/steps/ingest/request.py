@@ -124,7 +124,7 @@ class PlanRequest(Request):
         RunFolder.RUN,
         RunFolder.FILES,
         RunFolder.report_path("histogram"),
-        RunFolder.HISTOGRAM,
+        RunFolder.PER_ORDER,
         RunFolder.SCHEMA,
     )
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.PLAN, RunFolder.PLAN_SUMMARY)

@@ -62,7 +62,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog
     # What tasks write through the kernel of this machine is synced here, and they need not wait for it.
-    task = replace(task, synced_later=catalog.is_local and engine.on_this_machine)
+    task = replace(task, step_syncs=catalog.is_local and engine.on_this_machine)
     if names_write(catalog, write_id):
         raise StepError(
             f"{catalog.uri(write_id)} is published, or about to be; clear the run from its first task to "
@@ -108,7 +108,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
                     block_bytes=request.block_bytes,
                     scratch=scratch,
                 )
-        if task.synced_later:
+        if task.step_syncs:
             sync_files(Path(catalog.uri(path)) for path in written["path"].to_pylist())
     files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)

@@ -61,7 +61,7 @@ class WriteTask:
         Rows written so far, per column group.
     kept : str
         Where the rows are that the histogram step has kept, relative to the run folder; "" if it has not.
-    synced_later : bool
+    step_syncs : bool
         Whether the step syncs the leaf files when all tasks have ended.
     """
 
@@ -72,7 +72,7 @@ class WriteTask:
     cores: int
     written: Counter
     kept: str = ""
-    synced_later: bool = False
+    step_syncs: bool = False
 
     @property
     def state(self) -> WriteState:
@@ -113,9 +113,9 @@ class WriteTask:
             plan.group,
             plan.schema,
             wrote=ends.wrote,
-            synced=synced_later if self.synced_later else synced_behind,
+            synced=synced_later if self.step_syncs else synced_behind,
         ) as writer:
-            # The smallest last: the task waits until that is on the disk.
+            # The smallest last: where the task syncs its files, it waits for that one.
             for leaf in sorted(plan.leaves_of(target), key=lambda leaf: -plan.rows[leaf]):
                 pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
                 writer.write(pixel, rows.within(int(plan.start[leaf]), int(plan.stop[leaf])))
@@ -185,8 +185,8 @@ class LeafWriter:
     """Writes leaf files of one column group; splits what comes out over the threshold.
 
     A file is put into a store while the next one is encoded: the store makes the task wait, but not the core.
-    On a disk it is synced while the next ones are. Errors of it are raised by the next `write`, or at the end
-    of the block, when all files are stored and synced.
+    On a disk it is synced while the next ones are, unless `synced` leaves that to others. Errors of it are
+    raised by the next `write`, or at the end of the block, when all files are stored and, as a rule, synced.
 
     Parameters
     ----------
