@@ -105,7 +105,7 @@ class Heartbeat:
 
     def __enter__(self) -> Heartbeat:
         if not self._claimed:
-            self._beat_and_look(durable=True)  # the first one may make the folder, which is to stay
+            self._beat_and_look()
         self._thread.start()
         return self
 
@@ -150,10 +150,10 @@ class Heartbeat:
         elif self._alone:
             self._storage.delete(self._folder)  # some servers keep, and list, the folder of what is gone
 
-    def _beat_and_look(self, *checks: Callable[[], object], durable: bool = False) -> None:
+    def _beat_and_look(self, *checks: Callable[[], object]) -> None:
         # What decides is looked at between intent and commit: see `hipslake.versions.intents`.
         looks = [partial(refuse_swept, self._storage, self._folder)] if self._folder else []
-        together(self._storage, lambda: self._beat("beating", durable=durable), *looks, *checks)
+        together(self._storage, lambda: self._beat("beating"), *looks, *checks)
 
     def _keep_beating(self) -> None:
         while not self._stop.wait(self._interval):
@@ -163,8 +163,8 @@ class Heartbeat:
                 # The work goes on; the commit checks whether the folder was swept meanwhile.
                 _log.warning("No heartbeat could be written to %s", self._path, exc_info=True)
 
-    def _beat(self, state: str, *, durable: bool = False) -> None:
-        self._storage.write(self._path, _heartbeat(state), durable=durable)
+    def _beat(self, state: str) -> None:
+        self._storage.write(self._path, _heartbeat(state), durable=False)
 
 
 def claim_write(
