@@ -95,8 +95,8 @@ def synced_later() -> Iterator[None]:
         _behind.reset(token)
 
 
-def sync_files(paths: Iterable[Path]) -> None:
-    """Let files, and their names in their folders, survive a power cut.
+def sync_files(paths: Iterable[Path], folders: Iterable[Path] = ()) -> None:
+    """Let files, their names in their folders, and the names in further folders survive a power cut.
 
     Raises
     ------
@@ -110,8 +110,12 @@ def sync_files(paths: Iterable[Path]) -> None:
         return path.parent
 
     with ThreadPoolExecutor(_SYNC_THREADS) as pool:
-        folders = set(pool.map(sync, paths))
-    for folder in sorted(folders):
+        named = set(pool.map(sync, paths))
+    _sync_folders(sorted(named.union(folders)))
+
+
+def _sync_folders(folders: Iterable[Path]) -> None:
+    for folder in folders:
         with storage_errors(str(folder), "write"):
             sync_folder(folder)
 
@@ -140,8 +144,7 @@ class _Syncs:
         for path, synced in self._begun:
             with storage_errors(str(path), "write"):
                 synced.result()
-        for folder in self._folders:
-            sync_folder(folder)
+        _sync_folders(self._folders)
 
 
 _behind: ContextVar[_Syncs | _WrittenOut | None] = ContextVar("syncs behind", default=None)

@@ -43,9 +43,9 @@ def test_all_leaves_are_synced_when_the_step_ends(
         sync(descriptor)
         synced[str(Path(f"/proc/self/fd/{descriptor}").readlink())] = os.fstat(descriptor).st_size
 
-    def by_the_step(paths: Iterable[Path]) -> None:
+    def by_the_step(paths: Iterable[Path], folders: Iterable[Path]) -> None:
         by_step.extend(paths)
-        sync_files(by_step)
+        sync_files(by_step, folders)
 
     monkeypatch.setattr(os, "fsync", noted)
     monkeypatch.setattr(write, "sync_files", by_the_step)

@@ -31,7 +31,7 @@ from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
-from hipslake.storage.atomic import sync_files, sync_folder
+from hipslake.storage.atomic import sync_files
 from hipslake.storage.small_files import in_threads, together
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
@@ -108,10 +108,10 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
                     block_bytes=request.block_bytes,
                     scratch=scratch,
                 )
-        if task.step_syncs:
-            sync_files(Path(catalog.uri(path)) for path in written["path"].to_pylist())
-        if catalog.is_local:  # the write folder's own name: the heartbeat has made it, which nobody syncs
-            sync_folder(Path(catalog.root))
+        if catalog.is_local:
+            paths = written["path"].to_pylist() if task.step_syncs else []
+            # The write folder's own name, too: the heartbeat has made it, which nobody syncs.
+            sync_files((Path(catalog.uri(path)) for path in paths), [Path(catalog.root)])
     files = along_the_curve(written.select(RESULT_SCHEMA.names), [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
